@@ -16,7 +16,13 @@ using std::rint;
 #define SPIN() sched_yield()
 #define DYNAMIC_SHARED(name, bytes) static thread_local unsigned char name[(bytes) + 65536] __attribute__((aligned(16)));
 
+static unsigned ADD_RELEASE(unsigned* at, unsigned value) { return __sync_fetch_and_add(at, value); }
+static unsigned LOAD_ACQUIRE(const unsigned* at) { return __atomic_load_n(at, __ATOMIC_ACQUIRE); }
+static void STORE_RELEASE(unsigned* at, unsigned value) { __atomic_store_n(at, value, __ATOMIC_RELEASE); }
+
 struct int2 { int x, y; };
+struct int4 { int x, y, z, w; };
+static int4 make_int4(int x, int y, int z, int w) { return {x, y, z, w}; }
 struct float2 { float x, y; };
 struct longlong2 { long long x, y; };
 static float2 make_float2(float x, float y) { return {x, y}; }

@@ -19,7 +19,20 @@ BLOCKS_PER_PROCESSOR = 2
 SHARED_BYTES = 2 * 256 * 32 * 4 + 16 * 256  # a histogram of 32 columns; scratch memory of 16 warps
 _PARTS = ("common", "measure", "split", "grow", "leaves")
 _ON_GPU = """
-#define SPIN() __nanosleep(32)
+#define SPIN()
+__device__ unsigned int ADD_RELEASE(unsigned int* at, unsigned int value) {
+    unsigned int old;
+    asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], %2;" : "=r"(old) : "l"(at), "r"(value) : "memory");
+    return old;
+}
+__device__ unsigned int LOAD_ACQUIRE(const unsigned int* at) {
+    unsigned int value;
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
+    return value;
+}
+__device__ void STORE_RELEASE(unsigned int* at, unsigned int value) {
+    asm volatile("st.release.gpu.global.u32 [%0], %1;" : : "l"(at), "r"(value) : "memory");
+}
 #define DYNAMIC_SHARED(name, bytes) extern __shared__ __align__(16) unsigned char name[];
 """
 

@@ -32,32 +32,32 @@ __device__ int lane_of() { return threadIdx.x & 31; }
 __device__ int warp_of() { return threadIdx.x >> 5; }
 __device__ int warps_of() { return blockDim.x >> 5; }
 
+__shared__ u32 barrier_phase;  // of this block; read from memory once
+
+__device__ void begin_barriers(u32* barrier) {
+    if (threadIdx.x == 0) barrier_phase = LOAD_ACQUIRE(barrier + 1);
+    __syncthreads();
+}
+
 // All blocks of the grid, which are all resident: the launch is cooperative. The last block to arrive does the work, if
-// there is any, before the others go on.
+// there is any, before the others go on. What a block wrote before is seen by all behind: one thread releases and
+// acquires for all of its block.
 template <typename Work>
 __device__ void grid_barrier(u32* barrier, Work work) {
     __shared__ bool is_last;
-    volatile u32* open = barrier + 1;
-    u32 phase = 0;
     __syncthreads();
-    if (threadIdx.x == 0) {
-        __threadfence();
-        phase = *open;
-        is_last = atomicAdd(barrier, 1u) == gridDim.x - 1;
-        __threadfence();
-    }
+    if (threadIdx.x == 0) is_last = ADD_RELEASE(barrier, 1u) == gridDim.x - 1;
     __syncthreads();
     if (is_last) {
         work();
         __syncthreads();
         if (threadIdx.x == 0) {
             barrier[0] = 0;
-            __threadfence();
-            atomicAdd(barrier + 1, 1u);
+            STORE_RELEASE(barrier + 1, ++barrier_phase);
         }
     } else if (threadIdx.x == 0) {
-        while (*open == phase) SPIN();
-        __threadfence();
+        while (LOAD_ACQUIRE(barrier + 1) == barrier_phase) SPIN();
+        barrier_phase++;
     }
     __syncthreads();
 }
@@ -93,8 +93,11 @@ __device__ i64 block_sum(i64 value, i64* shared) {
     return total;
 }
 
-// A worker's range of n items.
-__device__ i64 chunk_start(i64 n, i64 worker, i64 workers) { return worker * n / workers; }
+// Where a worker's range of n items begins. Divisions of 64 bits take as long as a load from memory.
+__device__ i64 chunk_start(i64 n, u32 worker, u32 workers) {
+    i64 start = (i64)worker * (((u32)n + workers - 1) / workers);
+    return start < n ? start : n;
+}
 
 __device__ u8 slot_of(const Tree& t, i64 column, u32 row) {
     return t.bins[((column >> 5) * t.n + row) * LANES + (column & 31)];

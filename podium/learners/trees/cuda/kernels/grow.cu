@@ -6,7 +6,7 @@
 // again. The CPU counts one feature after another; its result is the same.
 
 #define NONE (-1)        // in place of a leaf to split
-#define CHUNK_ROWS 512   // at least, of a leaf for one block
+#define CHUNK_ROWS 128   // at least, of a leaf for one block: eight per warp, whose loads overlap
 #define FLUSH_ROWS 8160  // of wide histograms: so many rows of 18 bits add up to less than 31
 
 extern "C" {
@@ -66,13 +66,14 @@ __device__ void flush(Slot* histogram, int* g, int* h) {
 }
 
 __device__ void clear_shared(int* words, int n) {
-    for (int i = threadIdx.x; i < n; i += blockDim.x) words[i] = 0;
+    int4 zeros = make_int4(0, 0, 0, 0);
+    for (int i = threadIdx.x; i < n / 4; i += blockDim.x) ((int4*)words)[i] = zeros;
     __syncthreads();
 }
 
 // Chunks of a leaf's rows per slice, for all blocks together.
-__device__ i64 chunks_of(const Tree& t, i64 n) {
-    i64 chunks = (n + CHUNK_ROWS - 1) / CHUNK_ROWS, most = gridDim.x / t.slices;
+__device__ u32 chunks_of(const Tree& t, i64 n) {
+    u32 chunks = ((u32)n + CHUNK_ROWS - 1) / CHUNK_ROWS, most = gridDim.x / (u32)t.slices;
     if (chunks > most) chunks = most;
     return chunks > 0 ? chunks : 1;
 }
@@ -80,10 +81,11 @@ __device__ i64 chunks_of(const Tree& t, i64 n) {
 __device__ __noinline__ void build_histogram(const Tree& t, int leaf) {
     int *g = (int*)shared_memory, *h = g + SLOTS * LANES;
     const u32* rows = rows_of(t, leaf) + t.leaf_start[leaf];
-    i64 n = t.leaf_stop[leaf] - t.leaf_start[leaf], chunks = chunks_of(t, n);
+    i64 n = t.leaf_stop[leaf] - t.leaf_start[leaf];
+    u32 chunks = chunks_of(t, n), slices = (u32)t.slices;
     Slot* histogram = histogram_of(t, t.leaf_histogram[leaf]);
-    for (i64 item = blockIdx.x; item < t.slices * chunks; item += gridDim.x) {
-        i64 slice = item % t.slices, chunk = item / t.slices;
+    for (u32 item = blockIdx.x; item < slices * chunks; item += gridDim.x) {
+        u32 slice = item % slices, chunk = item / slices;
         const u8* bins = t.bins + slice * t.n * LANES;
         i64 last = chunk_start(n, chunk + 1, chunks);
         clear_shared(g, 2 * SLOTS * LANES);
@@ -91,13 +93,13 @@ __device__ __noinline__ void build_histogram(const Tree& t, int leaf) {
         for (i64 first = chunk_start(n, chunk, chunks); first < last; first += FLUSH_ROWS) {
             add_rows(t, bins, rows, first, first + FLUSH_ROWS < last ? first + FLUSH_ROWS : last, g, h);
             __syncthreads();
-            flush(histogram + slice * SLOTS * LANES, g, h);
+            flush(histogram + (i64)slice * SLOTS * LANES, g, h);
             __syncthreads();
         }
 #else
         add_rows(t, bins, rows, chunk_start(n, chunk, chunks), last, g, h);
         __syncthreads();
-        flush(histogram + slice * SLOTS * LANES, g, h);
+        flush(histogram + (i64)slice * SLOTS * LANES, g, h);
         __syncthreads();
 #endif
     }
@@ -113,7 +115,7 @@ __device__ Scratch scratch_of_warp() {
 __device__ Leaf leaf_of(const Tree& t, int leaf) {
     Leaf l;
     l.own = histogram_of(t, t.leaf_histogram[leaf]);
-    l.less = 0;
+    l.less = l.rest = 0;
     l.low = t.leaf_low[leaf];
     l.high = t.leaf_high[leaf];
     l.node = t.leaf_node[leaf];
@@ -126,22 +128,17 @@ __device__ __noinline__ void evaluate(const Tree& t, int small, int large) {
     Scratch scratch = scratch_of_warp();
     int two = small != large ? 2 : 1;
     // Neighbours go to different blocks: those of one block would wait for each other's divisions.
-    for (i64 item = blockIdx.x + (i64)warp_of() * gridDim.x; item < two * t.n_features; item += gridDim.x * (i64)warps_of()) {
-        int f = (int)(item / two), second = (int)(item % two), leaf = second ? large : small;
+    u32 items = two * (u32)t.n_features, step = gridDim.x * warps_of();
+    for (u32 item = blockIdx.x + warp_of() * gridDim.x; item < items; item += step) {
+        int f = two == 2 ? item >> 1 : item, second = two == 2 ? item & 1 : 0, leaf = second ? large : small;
         Leaf l = leaf_of(t, leaf);
-        if (second) l.less = histogram_of(t, t.leaf_histogram[small]);
+        if (second) {
+            l.less = histogram_of(t, t.leaf_histogram[small]);
+            l.rest = histogram_of(t, t.state->spare);
+        }
         Split split;
         split.gain = 0.0;
-        if (t.allowed[f] && t.n_bins[f] + t.has_missing[f] > 1) {
-            split = scan_feature(t, l, f, 0, 0, scratch);
-            if (second) {
-                Slot* rest = histogram_of(t, t.state->spare);
-                i64 column = t.column[f];
-                for (int slot = lane_of(); slot < SLOTS; slot += 32)
-                    if (slot < t.n_slots[column] || slot == MISSING)
-                        store(rest + ((column >> 5) * SLOTS + slot) * LANES + (column & 31), read_slot(l, column, slot));
-            }
-        }
+        if (t.allowed[f] && t.n_bins[f] + t.has_missing[f] > 1) split = scan_feature(t, l, f, 0, 0, scratch);
         if (lane_of() == 0) t.splits[leaf * t.n_features + f] = split;
     }
 }
@@ -170,15 +167,25 @@ __device__ __noinline__ void find_best_feature(const Tree& t, int leaf) {
 __device__ __noinline__ int next_leaf(const Tree& t, int count) {
     int best = -1, best_depth = 0;
     double best_gain = t.min_gain;
-    for (int leaf = lane_of(); leaf < count; leaf += 32) {
-        int depth = t.leaf_depth[leaf];
-        double gain = t.leaf_gain[leaf];
-        if (t.leaf_best[leaf] < 0 || (t.max_depth > 0 && depth >= t.max_depth) || !(gain > t.min_gain)) continue;
-        if (!t.by_level) depth = 0;
-        if (best < 0 || depth < best_depth || (depth == best_depth && gain > best_gain)) {
-            best = leaf;
-            best_depth = depth;
-            best_gain = gain;
+    for (int first = lane_of(); first < count; first += 32 * 8) {
+        double gains[8];
+        int depths[8];
+        #pragma unroll
+        for (int k = 0; k < 8; k++) {
+            int leaf = first + 32 * k;
+            gains[k] = leaf < count ? t.leaf_gain[leaf] : 0.0;  // 0 also where no feature gains
+            depths[k] = leaf < count && (t.max_depth > 0 || t.by_level) ? t.leaf_depth[leaf] : 0;
+        }
+        #pragma unroll
+        for (int k = 0; k < 8; k++) {
+            int depth = depths[k];
+            if (!(gains[k] > t.min_gain) || (t.max_depth > 0 && depth >= t.max_depth)) continue;
+            if (!t.by_level) depth = 0;
+            if (best < 0 || depth < best_depth || (depth == best_depth && gains[k] > best_gain)) {
+                best = first + 32 * k;
+                best_depth = depth;
+                best_gain = gains[k];
+            }
         }
     }
     for (int step = 16; step; step >>= 1) {
@@ -194,16 +201,17 @@ __device__ __noinline__ int next_leaf(const Tree& t, int count) {
 __device__ __noinline__ void count_columns(const Tree& t, int leaf) {
     int* counts = (int*)shared_memory;
     const u32* rows = rows_of(t, leaf) + t.leaf_start[leaf];
-    i64 n = t.leaf_stop[leaf] - t.leaf_start[leaf], chunks = chunks_of(t, n);
-    for (i64 item = blockIdx.x; item < t.slices * chunks; item += gridDim.x) {
-        i64 slice = item % t.slices, chunk = item / t.slices;
+    i64 n = t.leaf_stop[leaf] - t.leaf_start[leaf];
+    u32 chunks = chunks_of(t, n), slices = (u32)t.slices;
+    for (u32 item = blockIdx.x; item < slices * chunks; item += gridDim.x) {
+        u32 slice = item % slices, chunk = item / slices;
         const u8* bins = t.bins + slice * t.n * LANES;
         clear_shared(counts, SLOTS * LANES);
         for (i64 k = chunk_start(n, chunk, chunks) + warp_of(); k < chunk_start(n, chunk + 1, chunks); k += warps_of())
             atomicAdd(counts + bins[(i64)rows[k] * LANES + lane_of()] * LANES + lane_of(), 1);
         __syncthreads();
         for (int i = threadIdx.x; i < SLOTS * LANES; i += blockDim.x)
-            if (counts[i]) atomicAdd(t.counts + (slice * LANES + (i & 31)) * SLOTS + (i >> 5), counts[i]);
+            if (counts[i]) atomicAdd(t.counts + ((i64)slice * LANES + (i & 31)) * SLOTS + (i >> 5), counts[i]);
         __syncthreads();
     }
 }
@@ -385,6 +393,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) grow(const Tree* argume
     __shared__ Tree t;
     if (threadIdx.x == 0) t = *arguments;
     __syncthreads();
+    begin_barriers(t.barrier);
     int count = 1, small = 0, large = 0;
     grid_barrier(t.barrier, [&] {
         if (threadIdx.x == 0) write_root(t);

@@ -75,6 +75,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) measure(const Tree* argume
     __shared__ i64 shared[32];
     if (threadIdx.x == 0) t = *arguments;
     __syncthreads();
+    begin_barriers(t.barrier);
     i64 n = t.n_sample;
     find_largest(t, n);
     grid_barrier(t.barrier);

@@ -3,7 +3,13 @@
 
 
 // One feature in one leaf, as a warp sees it.
-struct Leaf { const Slot* own; const Slot* less; double low, high; int node; };  // less: subtracted from own, or null
+struct Leaf {
+    const Slot* own;
+    const Slot* less;  // a histogram that is subtracted, or null
+    Slot* rest;        // where the difference goes, for a whole column
+    double low, high;
+    int node;
+};
 
 __device__ double sides_gain(double left_g, double left_h, double gradient, double hessian, double l2, double least) {
     double right_h = hessian - left_h, right_g = gradient - left_g;
@@ -42,8 +48,10 @@ __device__ double split_gain(double sides, double whole, const double* scales) {
     return gain > noise ? gain * scales[1] / (scales[0] * scales[0]) : 0.0;
 }
 
+__device__ i64 place_of(i64 column, int slot) { return ((column >> 5) * SLOTS + slot) * LANES + (column & 31); }
+
 __device__ Sum read_slot(const Leaf& leaf, i64 column, int slot) {
-    i64 at = ((column >> 5) * SLOTS + slot) * LANES + (column & 31);
+    i64 at = place_of(column, slot);
     Sum sum = load(leaf.own + at);
     return leaf.less ? subtract(sum, load(leaf.less + at)) : sum;
 }
@@ -62,18 +70,30 @@ __device__ int read_bins(const Tree& t, const Leaf& leaf, int f, Sum* bins, Sum*
     int lane = lane_of(), n_bins = t.n_bins[f], offset = t.offset[f], common = t.default_bin[f];
     i64 column = t.column[f];
     Sum own = zero();
+    #pragma unroll
     for (int k = 0; k < 8; k++) {
         int b = 8 * lane + k, slot = b < n_bins ? slot_of_bin(b, offset, common) : -1;
         bins[k] = slot >= 0 ? read_slot(leaf, column, slot) : zero();
-        own = add(own, bins[k]);
     }
+    #pragma unroll
+    for (int k = 0; k < 8; k++) own = add(own, bins[k]);
     *missing = t.has_missing[f] && common < 0 ? read_slot(leaf, column, MISSING) : zero();
     if (common >= 0) {  // the rest of the column
         Sum all = zero();
-        for (int slot = lane; slot < t.n_slots[column]; slot += 32) all = add(all, read_slot(leaf, column, slot));
+        for (int slot = lane; slot < t.n_slots[column]; slot += 32) {
+            Sum sum = read_slot(leaf, column, slot);
+            all = add(all, sum);
+            if (leaf.less) store(leaf.rest + place_of(column, slot), sum);
+        }
         Sum rest = subtract(warp_sum(all), warp_sum(own));
         for (int k = 0; k < 8; k++)
             if (8 * lane + k == common) bins[k] = rest;
+    }
+    if (leaf.less && common < 0) {
+        #pragma unroll
+        for (int k = 0; k < 8; k++)
+            if (8 * lane + k < n_bins) store(leaf.rest + place_of(column, 8 * lane + k), bins[k]);
+        if (lane == 0 && t.has_missing[f]) store(leaf.rest + place_of(column, MISSING), *missing);
     }
     if (!t.categorical[f]) return n_bins;
     double* ratio = (double*)scratch.slots;
@@ -189,17 +209,23 @@ __device__ __noinline__ Split scan_feature(const Tree& t, const Leaf& leaf, int 
     for (int side = 0; side < (is_zero(missing) ? 1 : 2); side++) {
         Sum left = side ? add(before, missing) : before;
         i64 left_rows = rows_before + (side ? missing_rows : 0);
+        double sides[8];  // all of them before any is compared: their divisions overlap
+        #pragma unroll
+        for (int k = 0; k < 8; k++) {
+            left = add(left, bins[k]);
+            double left_g = (double)left.g, left_h = (double)left.h;
+            sides[k] = bounded ? bounded_sides_gain(left_g, left_h, gradient, hessian, l2, least, sign, low, high)
+                               : sides_gain(left_g, left_h, gradient, hessian, l2, least);
+        }
+        #pragma unroll
         for (int k = 0; k < 8; k++) {
             int b = 8 * lane + k;
-            left = add(left, bins[k]);
-            if (counts) left_rows += rows[k];
-            if (b >= used || (only != -2 && b != only)) continue;
-            if (counts && (left_rows < t.min_samples || n_rows - left_rows < t.min_samples)) continue;
-            double left_g = (double)left.g, left_h = (double)left.h;
-            double sides = bounded
-                ? bounded_sides_gain(left_g, left_h, gradient, hessian, l2, least, sign, low, high)
-                : sides_gain(left_g, left_h, gradient, hessian, l2, least);
-            if (sides > best) { best = sides; best_at = side * SLOTS + b; }
+            bool is_tried = b < used && (only == -2 || b == only);
+            if (counts) {
+                left_rows += rows[k];
+                is_tried = is_tried && left_rows >= t.min_samples && n_rows - left_rows >= t.min_samples;
+            }
+            if (is_tried && sides[k] > best) { best = sides[k]; best_at = side * SLOTS + b; }
         }
     }
     for (int step = 16; step; step >>= 1) {
