@@ -328,12 +328,12 @@ def read_case(folder: Path, data: Data, config: Config) -> tuple[CudaObjective, 
     return CudaObjective(meta["source"], arrays, meta["numbers"], *shape), meta["start"], forest
 
 
-def compare_cases(folder: Path, gpu: Any) -> tuple[int, int]:
+def compare_cases(folder: Path, gpu: Any, names: list[str]) -> tuple[int, int]:
     """(configurations with the CPU's bytes, all)."""
     index, equal, total = json.loads((folder / "cases.json").read_text()), 0, 0
     import cupy
 
-    for data in DATA:
+    for data in (data for data in DATA if data.name in names):
         bins, known = make_slices(cupy, data), index[data.name]
         if digest(bins.get()) != known["bins"] or digest(make_offsets(data)) != known["offsets"]:
             raise SystemExit(f"{data.name}: the bins are not those of the cases")
@@ -457,17 +457,17 @@ def measure(gpu: Any, n: int, leaves: int, n_trees: int, bins: Any, data: Data) 
     arguments = (builder._arguments,)
 
     def grow_only() -> None:
-        for array in (builder._state, builder._outputs, builder._arrays["histograms"]):
+        for array in (builder._outputs, builder._arrays["histograms"]):
             gpu.clear(array)
         builder._launch("measure")
         builder._launch("grow", SHARED_BYTES)
 
     grow_only()
-    result["measure"] = time_events(lambda: (gpu.clear(builder._state), builder._launch("measure")))
+    result["measure"] = time_events(lambda: (gpu.clear(builder._outputs), builder._launch("measure")))
     result["grow"] = time_events(grow_only) - result["measure"]
     result["sums"] = time_events(lambda: builder._launch("sum_leaves"))
     result["add"] = time_events(lambda: builder._launch("add_leaves"))
-    gpu.clear(builder._state)
+    gpu.clear(builder._outputs)
     builder._launch("measure")
     kernels = gpu.kernels(tree_source(builder.is_wide) + _ROOT, True)
     leaf = [builder._outputs]
@@ -496,6 +496,7 @@ def main() -> None:
     parser.add_argument("--write-cases", type=Path)
     parser.add_argument("--cases", type=Path)
     parser.add_argument("--out", type=Path, help="the file whose last section is written")
+    parser.add_argument("--data", default=",".join(data.name for data in DATA), help="of the cases, which data")
     parser.add_argument("--sizes", default="240000x31,1000000x31,1000000x255,10000000x31")
     options = parser.parse_args()
     if options.write_cases:
@@ -519,7 +520,7 @@ def main() -> None:
     report("first training ever on a GPU, compiling", "", f"{first:.1f} s", "under 15 s", first < 15)
     beside: dict[tuple[int, int], str] = {}
     if options.cases:
-        equal, total = compare_cases(options.cases, gpu)
+        equal, total = compare_cases(options.cases, gpu, options.data.split(","))
         share = f"{equal} of {total} equal"
         report(
             "forests on the GPU, 20 configurations x 3 data sets", "digests of the CPU's", share, "all", equal == total

@@ -73,6 +73,7 @@ FIELDS: dict[str, str] = {
     "histograms": "void*",
     "splits": "Split*",  # (leaves, features): the best ones
     "counts": _INTS,  # (columns, 256)
+    "order": _BYTES,  # (256,): of the categories of the split
     "n_left": "long long*",  # per block
     "barrier": _ROWS,
     "state": "State*",
@@ -97,6 +98,7 @@ STATE = np.dtype(
         ("negative", np.int32),
         ("count", np.int32),
         ("leaf", np.int32),
+        ("feature", np.int32),
     ],
     align=True,
 )

@@ -78,7 +78,6 @@ class TreeBuilder:
         self.most = max(2, min(rules.max_leaf_nodes, self.n // rules.min_samples_leaf))
         self._kernels = device.kernels(tree_source(self.is_wide), True)
         self._arrays = {"bins": bins, **self._features(n_slots), **self._memory()}
-        self._state = self._arrays["state"]
         self.scores = self._arrays["scores"] = device.upload(scores)
         self._outputs, self._places = self._make_outputs()
         self._fixed = self._fixed_values()
@@ -113,9 +112,9 @@ class TreeBuilder:
             "histograms": new((most + 1, self.n_slices * SLOTS * LANES), slot),
             "splits": new((most * self.edges.n_features, SPLIT.itemsize), np.uint8),
             "counts": new(self.n_slices * LANES * SLOTS, np.int32),
+            "order": new(SLOTS, np.uint8),
             "n_left": new(blocks, np.int64),
             "barrier": self.device.zeros(2, np.uint32),
-            "state": new(STATE.itemsize, np.uint8),
             "leaf_gain": new(most, np.float64),
             "leaf_best": new(most, np.int32),
             "leaf_depth": new(most, np.int32),
@@ -126,7 +125,7 @@ class TreeBuilder:
 
     def _make_outputs(self) -> tuple[Any, dict[str, tuple[int, int]]]:
         """One buffer: the state, and behind it the arrays of `OUTPUTS`; where each is, and how many numbers."""
-        at, places = 0, {}
+        at, places = -(-STATE.itemsize // _ALIGNMENT) * _ALIGNMENT, {}
         for name, (kind, unit, width) in OUTPUTS.items():
             count = (self.most if unit == "leaf" else 2 * self.most - 1) * width
             places[name] = at, count
@@ -138,6 +137,7 @@ class TreeBuilder:
         values = {name: self.device.address(array) for name, array in self._arrays.items()}
         values |= {name: start + at for name, (at, _) in self._places.items()}
         return values | {
+            "state": start,
             "n": self.n,
             "slices": self.n_slices,
             "n_features": self.edges.n_features,
@@ -186,13 +186,14 @@ class TreeBuilder:
                 "stream": 0 if stream is None else int(stream),
             }
         )
-        for array in (self._state, self._outputs, self._arrays["histograms"]):
+        for array in (self._outputs, self._arrays["histograms"]):
             device.clear(array)
         for name, shared in (("measure", 0), ("grow", SHARED_BYTES), ("sum_leaves", 0)):
             self._launch(name, shared)
-        state = device.download(self._state).view(STATE)[0]
+        buffer = device.download(self._outputs)
+        state = buffer[: STATE.itemsize].view(STATE)[0]
         refuse_bad_state(state)
-        return self._read_tree(state, device.download(self._outputs), self.n if sample is None else len(sample))
+        return self._read_tree(state, buffer, self.n if sample is None else len(sample))
 
     def add(self, values: np.ndarray, to_all: bool) -> None:
         """Add a value per node of the last tree to the scores: of its rows, or of all rows."""

@@ -53,7 +53,8 @@ def _set_of(tree: GrownTree, node: int, edges: BinEdges) -> CategorySets:
 
 
 def _depth(tree: GrownTree) -> int:
-    depth = np.zeros(len(tree.feature), dtype=np.int64)
-    for node in np.flatnonzero(tree.feature >= 0):  # parents stand before their children
-        depth[tree.left[node]] = depth[tree.left[node] + 1] = depth[node] + 1
-    return int(depth.max())
+    depth, splits = 0, np.zeros(1, np.int64)[: int(tree.feature[0] >= 0)]
+    while len(splits):  # a level of the tree after the other
+        children = np.concatenate([tree.left[splits], tree.left[splits] + 1])
+        depth, splits = depth + 1, children[tree.feature[children] >= 0]
+    return depth

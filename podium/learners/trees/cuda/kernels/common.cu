@@ -81,14 +81,12 @@ __device__ i64 warp_before(i64 value) {
     return sum - value;
 }
 
-// The sum over a block, in its first thread; `shared` has room for a number per warp.
+// The sum over a block, in all its threads; `shared` has room for a number per warp.
 __device__ i64 block_sum(i64 value, i64* shared) {
     value = warp_sum(value);
     if (lane_of() == 0) shared[warp_of()] = value;
     __syncthreads();
-    i64 total = 0;
-    if (threadIdx.x == 0)
-        for (int w = 0; w < warps_of(); w++) total += shared[w];
+    i64 total = warp_sum(lane_of() < warps_of() ? shared[lane_of()] : 0);
     __syncthreads();
     return total;
 }

@@ -122,31 +122,60 @@ __device__ Leaf leaf_of(const Tree& t, int leaf) {
     return l;
 }
 
+__shared__ Feature first_features[32];  // of each warp: that of its first item, when there are two leaves
+
 // The best splits of all features in two new leaves; the larger one has its parent's histogram, of which the smaller one
 // is taken. What is left goes to a spare histogram: several features may share a column.
 __device__ __noinline__ void evaluate(const Tree& t, int small, int large) {
+    __shared__ Leaf leaves[2];
     Scratch scratch = scratch_of_warp();
     int two = small != large ? 2 : 1;
+    if (threadIdx.x < two) {  // once for all warps: each number takes as long to load as the work of a warp
+        Leaf l = leaf_of(t, threadIdx.x ? large : small);
+        if (threadIdx.x) {
+            l.less = histogram_of(t, t.leaf_histogram[small]);
+            l.rest = histogram_of(t, t.state->spare);
+        }
+        leaves[threadIdx.x] = l;
+    }
+    __syncthreads();
     // Neighbours go to different blocks: those of one block would wait for each other's divisions.
     u32 items = two * (u32)t.n_features, step = gridDim.x * warps_of();
     for (u32 item = blockIdx.x + warp_of() * gridDim.x; item < items; item += step) {
         int f = two == 2 ? item >> 1 : item, second = two == 2 ? item & 1 : 0, leaf = second ? large : small;
-        Leaf l = leaf_of(t, leaf);
-        if (second) {
-            l.less = histogram_of(t, t.leaf_histogram[small]);
-            l.rest = histogram_of(t, t.state->spare);
-        }
+        const Feature& first = first_features[warp_of()];
+        Feature feature = first.f == f ? first : feature_of(t, f);
         Split split;
         split.gain = 0.0;
-        if (t.allowed[f] && t.n_bins[f] + t.has_missing[f] > 1) split = scan_feature(t, l, f, 0, 0, scratch);
+        if (feature.allowed) split = scan_feature(t, leaves[second], feature, 0, 0, scratch);
         if (lane_of() == 0) t.splits[leaf * t.n_features + f] = split;
     }
 }
 
-// The feature with the largest gain, the first of equals; by one warp. -1 if none gains.
-__device__ __noinline__ void find_best_feature(const Tree& t, int leaf) {
+// A leaf that may be split next.
+struct Candidate { double gain; int leaf, depth, f; };
+
+// Of the largest gain, or, level by level, of the least depth; of equals the first. -1: no leaf.
+__device__ bool comes_first(const Candidate& one, const Candidate& two) {
+    if (one.leaf < 0 || two.leaf < 0) return one.leaf >= 0;
+    if (one.depth != two.depth) return one.depth < two.depth;
+    return one.gain > two.gain || (one.gain == two.gain && one.leaf < two.leaf);
+}
+
+__device__ Candidate candidate_of(const Tree& t, int leaf, double gain, int depth) {
+    Candidate candidate;
+    bool may_be_split = gain > t.min_gain && !(t.max_depth > 0 && depth >= t.max_depth);
+    candidate.leaf = may_be_split ? leaf : -1;
+    candidate.gain = gain;
+    candidate.depth = t.by_level ? depth : 0;
+    candidate.f = -1;
+    return candidate;
+}
+
+// A leaf with its best feature, that with the largest gain, the first of equals; by one warp.
+__device__ Candidate find_best_feature(const Tree& t, int leaf) {
     double best = 0.0;
-    int best_f = 1 << 30;
+    int best_f = 1 << 30, depth = t.leaf_depth[leaf];
     #pragma unroll 8
     for (int f = lane_of(); f < t.n_features; f += 32) {
         double gain = t.splits[leaf * t.n_features + f].gain;
@@ -161,39 +190,41 @@ __device__ __noinline__ void find_best_feature(const Tree& t, int leaf) {
         t.leaf_best[leaf] = best > 0.0 ? best_f : -1;
         t.leaf_gain[leaf] = best;
     }
+    Candidate candidate = candidate_of(t, leaf, best, depth);
+    candidate.f = best_f;
+    return candidate;
 }
 
-// The leaf to split next: of the largest gain, or, level by level, of the least depth; by one warp.
-__device__ __noinline__ int next_leaf(const Tree& t, int count) {
-    int best = -1, best_depth = 0;
-    double best_gain = t.min_gain;
+// The first among leaves whose best features are known, but for two; by one warp.
+__device__ Candidate find_leaf(const Tree& t, int count, int but, int nor) {
+    Candidate best;
+    best.leaf = -1;
+    best.gain = 0.0;
+    best.depth = 0;
     for (int first = lane_of(); first < count; first += 32 * 8) {
         double gains[8];
         int depths[8];
         #pragma unroll
         for (int k = 0; k < 8; k++) {
             int leaf = first + 32 * k;
-            gains[k] = leaf < count ? t.leaf_gain[leaf] : 0.0;  // 0 also where no feature gains
-            depths[k] = leaf < count && (t.max_depth > 0 || t.by_level) ? t.leaf_depth[leaf] : 0;
+            bool is_known = leaf < count && leaf != but && leaf != nor;
+            gains[k] = is_known ? t.leaf_gain[leaf] : -1.0;
+            depths[k] = is_known && (t.max_depth > 0 || t.by_level) ? t.leaf_depth[leaf] : 0;
         }
         #pragma unroll
         for (int k = 0; k < 8; k++) {
-            int depth = depths[k];
-            if (!(gains[k] > t.min_gain) || (t.max_depth > 0 && depth >= t.max_depth)) continue;
-            if (!t.by_level) depth = 0;
-            if (best < 0 || depth < best_depth || (depth == best_depth && gains[k] > best_gain)) {
-                best = first + 32 * k;
-                best_depth = depth;
-                best_gain = gains[k];
-            }
+            Candidate other = candidate_of(t, first + 32 * k, gains[k], depths[k]);
+            if (comes_first(other, best)) best = other;
         }
     }
     for (int step = 16; step; step >>= 1) {
-        int leaf = __shfl_xor_sync(FULL, best, step), depth = __shfl_xor_sync(FULL, best_depth, step);
-        double gain = __shfl_xor_sync(FULL, best_gain, step);
-        bool better = depth < best_depth || (depth == best_depth && (gain > best_gain || (gain == best_gain && leaf < best)));
-        if (leaf >= 0 && (best < 0 || better)) { best = leaf; best_depth = depth; best_gain = gain; }
+        Candidate other;
+        other.leaf = __shfl_xor_sync(FULL, best.leaf, step);
+        other.depth = __shfl_xor_sync(FULL, best.depth, step);
+        other.gain = __shfl_xor_sync(FULL, best.gain, step);
+        if (comes_first(other, best)) best = other;
     }
+    best.f = best.leaf >= 0 ? t.leaf_best[best.leaf] : -1;
     return best;
 }
 
@@ -223,79 +254,81 @@ __device__ __noinline__ void count_features(const Tree& t, int leaf) {
     for (i64 f = blockIdx.x + (i64)warp_of() * gridDim.x; f < t.n_features; f += gridDim.x * (i64)warps_of()) {
         Split* best = t.splits + leaf * t.n_features + f;
         if (!(best->gain > 0.0)) continue;
-        Split split = scan_feature(t, leaf_of(t, leaf), (int)f, t.counts + t.column[f] * SLOTS, n, scratch);
+        Split split = scan_feature(t, leaf_of(t, leaf), feature_of(t, (int)f), t.counts + t.column[f] * SLOTS, n, scratch);
         __syncwarp();
         if (lane_of() == 0) *best = split;
     }
 }
 
-// sides[slot] = 1 if rows with this slot of the feature's column go right; by one warp. order: of categories.
-__device__ void fill_sides(const Tree& t, int f, const Split& split, const u8* order, u8* sides) {
-    int common = t.default_bin[f], offset = t.offset[f], n_bins = t.n_bins[f];
-    u8 stray = split.missing_left ? 0 : 1;
-    if (common >= 0) {
-        for (int slot = lane_of(); slot < SLOTS; slot += 32) {
-            int b = slot - offset;  // among the bins without the default one
-            if (slot < offset || b >= n_bins - 1) b = common;
-            else if (b >= common) b++;
-            sides[slot] = b > split.bin;
-        }
-        return;
-    }
-    for (int slot = lane_of(); slot < SLOTS; slot += 32)
-        sides[slot] = slot == MISSING || t.categorical[f] ? stray : (u8)(slot > split.bin);
-    __syncwarp();
-    if (t.categorical[f])
-        for (int k = lane_of(); k < split.used; k += 32) sides[order[k]] = k > split.bin;
-    __syncwarp();
-}
-
-// One block: the leaf to split, and which of its rows go where.
+// One block: the leaf to split; its newest leaves have no best features yet, or others than before.
 __device__ __noinline__ void choose(const Tree& t, int count, int one, int two) {
-    if (warp_of() == 0) find_best_feature(t, one);
-    if (warp_of() == (warps_of() > 1) && two != one) find_best_feature(t, two);
+    __shared__ Candidate candidates[3];
+    for (int task = warp_of(); task < 3; task += warps_of()) {  // side by side: each mostly waits for memory
+        Candidate candidate;
+        if (task == 2) candidate = find_leaf(t, count, one, two);
+        else if (task == 0 || two != one) candidate = find_best_feature(t, task ? two : one);
+        else candidate.leaf = -1;
+        if (lane_of() == 0) candidates[task] = candidate;
+    }
     __syncthreads();
     if (warp_of() != 0) return;
-    int leaf = next_leaf(t, count);
-    if (lane_of() == 0) t.state->leaf = leaf;
-    if (leaf < 0) return;
-    int f = t.leaf_best[leaf], node = t.leaf_node[leaf];
-    Split split = t.splits[leaf * t.n_features + f];
-    Scratch scratch = scratch_of_warp();
-    if (t.categorical[f]) scan_feature(t, leaf_of(t, leaf), f, 0, 0, scratch);  // for the order
-    fill_sides(t, f, split, scratch.order, t.node_sides + (i64)node * SLOTS);
+    Candidate best = candidates[0];
+    for (int k = 1; k < 3; k++)
+        if (comes_first(candidates[k], best)) best = candidates[k];
+    if (lane_of() == 0) {
+        t.state->leaf = best.leaf;
+        t.state->feature = best.f;
+    }
+    if (best.leaf < 0 || !t.categorical[best.f]) return;
+    Scratch scratch = scratch_of_warp();  // for the order of categories
+    Split split = scan_feature(t, leaf_of(t, best.leaf), feature_of(t, best.f), 0, 0, scratch);
+    for (int k = lane_of(); k < split.used; k += 32) t.order[k] = scratch.order[k];
+}
+
+// sides[slot] = 1 if rows with this slot of the feature's column go right; by one block. order: of categories.
+__device__ void fill_sides(const Feature& feature, const Split& split, const u8* order, u8* sides) {
+    u8 stray = split.missing_left ? 0 : 1;
+    for (int slot = threadIdx.x; slot < SLOTS; slot += blockDim.x) {
+        int b = slot;
+        if (feature.common >= 0) {  // among the bins without the default one
+            b = slot - feature.offset;
+            if (slot < feature.offset || b >= feature.n_bins - 1) b = feature.common;
+            else if (b >= feature.common) b++;
+            sides[slot] = b > split.bin;
+        } else sides[slot] = slot == MISSING || feature.categorical ? stray : (u8)(b > split.bin);
+    }
+    __syncthreads();
+    if (feature.categorical)
+        for (int k = threadIdx.x; k < split.used; k += blockDim.x) sides[order[k]] = k > split.bin;
+    __syncthreads();
 }
 
 // The rows of a leaf, those that go left before those that go right, both in their order: from one buffer to the other.
 // Each block has a chunk of the rows. Returns how many go left; -1, and nothing has moved, if a side would have too few.
 __device__ __noinline__ i64 partition(const Tree& t, int leaf) {
     __shared__ u8 sides[SLOTS];
-    __shared__ i64 numbers[34];
+    __shared__ i64 numbers[32];
     __shared__ int of_warps[32];
-    int node = t.leaf_node[leaf];
-    i64 start = t.leaf_start[leaf], n = t.leaf_stop[leaf] - start, column = t.column[t.leaf_best[leaf]];
+    int f = t.state->feature, node = t.leaf_node[leaf];
+    i64 start = t.leaf_start[leaf], n = t.leaf_stop[leaf] - start, column = t.column[f];
     const u32* from = rows_of(t, leaf) + start;
     u32* to = (t.leaf_other[leaf] ? t.rows : t.other) + start;
     i64 first = chunk_start(n, blockIdx.x, gridDim.x), last = chunk_start(n, blockIdx.x + 1, gridDim.x), left = 0;
-    for (int slot = threadIdx.x; slot < SLOTS; slot += blockDim.x) sides[slot] = t.node_sides[(i64)node * SLOTS + slot];
-    __syncthreads();
+    fill_sides(feature_of(t, f), t.splits[leaf * t.n_features + f], t.order, sides);
+    if (blockIdx.x == 0)
+        for (int slot = threadIdx.x; slot < SLOTS; slot += blockDim.x) t.node_sides[(i64)node * SLOTS + slot] = sides[slot];
     #pragma unroll 4
     for (i64 k = first + threadIdx.x; k < last; k += blockDim.x) left += !sides[slot_of(t, column, from[k])];
     left = block_sum(left, numbers);
     if (threadIdx.x == 0) t.n_left[blockIdx.x] = left;
     grid_barrier(t.barrier);
-    i64 before = 0, all = 0;
+    i64 both = 0;  // of all blocks, and of those before this one: neither needs 32 bits
     for (int block = threadIdx.x; block < gridDim.x; block += blockDim.x) {
         i64 own = t.n_left[block];
-        all += own;
-        if (block < blockIdx.x) before += own;
+        both += (own << 32) + (block < blockIdx.x ? own : 0);
     }
-    before = block_sum(before, numbers);
-    all = block_sum(all, numbers);
-    if (threadIdx.x == 0) { numbers[32] = before; numbers[33] = all; }
-    __syncthreads();
-    before = numbers[32];
-    all = numbers[33];
+    both = block_sum(both, numbers);
+    i64 before = both & 0xffffffffll, all = both >> 32;
     if (t.min_samples > 1 && (all < t.min_samples || n - all < t.min_samples)) return -1;
     for (i64 base = first; base < last; base += blockDim.x) {
         i64 k = base + threadIdx.x;
@@ -316,7 +349,7 @@ __device__ __noinline__ i64 partition(const Tree& t, int leaf) {
 
 // The new leaf takes the smaller child; the old one, which has the parent's histogram, becomes the larger. One thread.
 __device__ void write_split(const Tree& t, int leaf, int count, i64 n_left) {
-    int node = t.leaf_node[leaf], child = 2 * count - 1, f = t.leaf_best[leaf];
+    int node = t.leaf_node[leaf], child = 2 * count - 1, f = t.state->feature;
     Split split = t.splits[leaf * t.n_features + f];
     t.node_feature[node] = f;
     t.node_column[node] = t.column[f];
@@ -393,6 +426,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) grow(const Tree* argume
     __shared__ Tree t;
     if (threadIdx.x == 0) t = *arguments;
     __syncthreads();
+    u32 item = blockIdx.x + warp_of() * gridDim.x;
+    if (lane_of() == 0) {
+        first_features[warp_of()].f = -1;
+        if (item / 2 < t.n_features) first_features[warp_of()] = feature_of(t, item / 2);
+    }
+    if (threadIdx.x < 4) scales[threadIdx.x] = t.state->scales[threadIdx.x];
     begin_barriers(t.barrier);
     int count = 1, small = 0, large = 0;
     grid_barrier(t.barrier, [&] {

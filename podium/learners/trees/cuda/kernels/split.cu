@@ -2,7 +2,27 @@
 // operation; of equal gains the first, missing values to the right before those to the left.
 
 
+__shared__ double scales[4];  // units per gradient and per hessian, l2 and the least hessian of a side in units
+
 // One feature in one leaf, as a warp sees it.
+// A feature, as `FeatureLayout` and `BinEdges` have it.
+struct Feature { double sign; int f, column, n_slots, n_bins, offset, common; bool has_missing, categorical, allowed; };
+
+__device__ Feature feature_of(const Tree& t, int f) {
+    Feature feature;
+    feature.f = f;
+    feature.column = t.column[f];
+    feature.n_bins = t.n_bins[f];
+    feature.offset = t.offset[f];
+    feature.common = t.default_bin[f];
+    feature.has_missing = t.has_missing[f];
+    feature.categorical = t.categorical[f];
+    feature.allowed = t.allowed[f] && feature.n_bins + feature.has_missing > 1;
+    feature.sign = t.signs[f];
+    feature.n_slots = t.n_slots[feature.column];
+    return feature;
+}
+
 struct Leaf {
     const Slot* own;
     const Slot* less;  // a histogram that is subtracted, or null
@@ -42,7 +62,7 @@ __device__ double bounded_sides_gain(
     return leaf_gain(left_g, left_h + l2, left_value) + leaf_gain(right_g, right_h + l2, right_value);
 }
 
-__device__ double split_gain(double sides, double whole, const double* scales) {
+__device__ double split_gain(double sides, double whole) {
     double gain = sides - whole;
     double a = fabs(sides), b = fabs(whole), noise = 1e-12 * (a > b ? a : b);
     return gain > noise ? gain * scales[1] / (scales[0] * scales[0]) : 0.0;
@@ -66,9 +86,11 @@ __device__ int slot_of_bin(int b, int offset, int default_bin) {
 struct Scratch { Slot* slots; u8* order; };
 
 // bins[k] of lane l = bin 8 l + k, in the order in which they are split; returns how many bins that are.
-__device__ int read_bins(const Tree& t, const Leaf& leaf, int f, Sum* bins, Sum* missing, Scratch scratch) {
-    int lane = lane_of(), n_bins = t.n_bins[f], offset = t.offset[f], common = t.default_bin[f];
-    i64 column = t.column[f];
+__device__ int read_bins(
+    const Leaf& leaf, const Feature& feature, double smoothing, Sum* bins, Sum* missing, Scratch scratch
+) {
+    int lane = lane_of(), n_bins = feature.n_bins, offset = feature.offset, common = feature.common;
+    i64 column = feature.column;
     Sum own = zero();
     #pragma unroll
     for (int k = 0; k < 8; k++) {
@@ -77,10 +99,10 @@ __device__ int read_bins(const Tree& t, const Leaf& leaf, int f, Sum* bins, Sum*
     }
     #pragma unroll
     for (int k = 0; k < 8; k++) own = add(own, bins[k]);
-    *missing = t.has_missing[f] && common < 0 ? read_slot(leaf, column, MISSING) : zero();
+    *missing = feature.has_missing && common < 0 ? read_slot(leaf, column, MISSING) : zero();
     if (common >= 0) {  // the rest of the column
         Sum all = zero();
-        for (int slot = lane; slot < t.n_slots[column]; slot += 32) {
+        for (int slot = lane; slot < feature.n_slots; slot += 32) {
             Sum sum = read_slot(leaf, column, slot);
             all = add(all, sum);
             if (leaf.less) store(leaf.rest + place_of(column, slot), sum);
@@ -93,11 +115,11 @@ __device__ int read_bins(const Tree& t, const Leaf& leaf, int f, Sum* bins, Sum*
         #pragma unroll
         for (int k = 0; k < 8; k++)
             if (8 * lane + k < n_bins) store(leaf.rest + place_of(column, 8 * lane + k), bins[k]);
-        if (lane == 0 && t.has_missing[f]) store(leaf.rest + place_of(column, MISSING), *missing);
+        if (lane == 0 && feature.has_missing) store(leaf.rest + place_of(column, MISSING), *missing);
     }
-    if (!t.categorical[f]) return n_bins;
+    if (!feature.categorical) return n_bins;
     double* ratio = (double*)scratch.slots;
-    double more = t.smoothing * t.state->scales[1];
+    double more = smoothing * scales[1];
     int used = 0;
     for (int k = 0; k < 8; k++) {
         bool is_there = 8 * lane + k < n_bins && !is_zero(bins[k]);
@@ -163,13 +185,14 @@ __device__ bool is_better(double gain, int at, double best, int best_at) {
     return gain > best || (gain == best && at < best_at);
 }
 
-// The best split of feature f in a leaf. counts: rows per slot of the column, or null; n_rows: of the leaf. Leaves the
+// The best split of a feature in a leaf. counts: rows per slot of the column, or null; n_rows: of the leaf. Leaves the
 // order of categories in the scratch memory. No copies of it: each would be compiled for seconds.
-__device__ __noinline__ Split scan_feature(const Tree& t, const Leaf& leaf, int f, const int* counts, i64 n_rows, Scratch scratch) {
+__device__ __noinline__ Split scan_feature(
+    const Tree& t, const Leaf& leaf, const Feature& feature, const int* counts, i64 n_rows, Scratch scratch
+) {
     Sum bins[8], missing;
-    int lane = lane_of(), used = read_bins(t, leaf, f, bins, &missing, scratch);
-    const double* scales = t.state->scales;
-    double l2 = scales[2], least = scales[3], sign = t.signs[f], low = leaf.low, high = leaf.high;
+    int lane = lane_of(), used = read_bins(leaf, feature, t.smoothing, bins, &missing, scratch);
+    double l2 = scales[2], least = scales[3], sign = feature.sign, low = leaf.low, high = leaf.high;
     Sum own = zero();
     for (int k = 0; k < 8; k++) own = add(own, bins[k]);
     Sum before, total = add(warp_sum(own), missing);
@@ -177,7 +200,7 @@ __device__ __noinline__ Split scan_feature(const Tree& t, const Leaf& leaf, int 
     before.h = warp_before(own.h);
     int rows[8], rows_before = 0, missing_rows = 0;
     if (counts) {
-        int common = t.default_bin[f], offset = t.offset[f], n_bins = t.n_bins[f], outside = 0, own_rows = 0;
+        int common = feature.common, offset = feature.offset, n_bins = feature.n_bins, outside = 0, own_rows = 0;
         if (common < 0) missing_rows = counts[MISSING];
         else {
             for (int b = lane; b < n_bins; b += 32) {
@@ -190,7 +213,7 @@ __device__ __noinline__ Split scan_feature(const Tree& t, const Leaf& leaf, int 
             int at = 8 * lane + k;
             rows[k] = 0;
             if (at < used) {
-                int b = t.categorical[f] ? scratch.order[at] : at, slot = slot_of_bin(b, offset, common);
+                int b = feature.categorical ? scratch.order[at] : at, slot = slot_of_bin(b, offset, common);
                 rows[k] = slot >= 0 ? counts[slot] : (int)n_rows - outside;
             }
             own_rows += rows[k];
@@ -203,7 +226,7 @@ __device__ __noinline__ Split scan_feature(const Tree& t, const Leaf& leaf, int 
     bool bounded = sign != 0.0 || low > -INFINITE || high < INFINITE;
     double whole = bounded ? leaf_gain(gradient, hessian + l2, value_of(gradient, hessian, l2, low, high))
                            : gradient * gradient / (hessian + l2);
-    int only = t.extra_trees ? draw_bin(t, bins, used, missing, leaf.node, f) : -2;
+    int only = t.extra_trees ? draw_bin(t, bins, used, missing, leaf.node, feature.f) : -2;
     double best = bounded ? -INFINITE : 0.0;
     int best_at = 1 << 30;
     for (int side = 0; side < (is_zero(missing) ? 1 : 2); side++) {
@@ -234,7 +257,7 @@ __device__ __noinline__ Split scan_feature(const Tree& t, const Leaf& leaf, int 
         if (is_better(gain, at, best, best_at)) { best = gain; best_at = at; }
     }
     Split split;
-    split.gain = split_gain(best, whole, scales);
+    split.gain = split_gain(best, whole);
     split.bin = best_at & 255;
     split.used = used;
     split.middle = 0.0;
