@@ -11,7 +11,7 @@ PYTHON_TESTS := tests/metrics/test_laws.py tests/metrics/test_worked_numbers.py 
 # Those that a newer Python can change: threads, and what they share.
 NEWER_TESTS := $(addprefix tests/_runtime/,test_once.py test_memo.py test_threads.py) $(addprefix tests/search/,test_concurrency.py retrieval/test_terms.py)
 
-.PHONY: demo test test-bounds test-gpu test-python test-newer test-wheel explore lint bench clean
+.PHONY: demo test test-bounds test-gpu test-python test-newer test-wheel docs test-docs explore lint bench clean
 .DELETE_ON_ERROR:
 
 demo: .venv/installed-demo
@@ -50,6 +50,14 @@ test-wheel: | .venv/bin/python
 	"$$folder/venv/bin/python" -m pip install --quiet "$$folder"/podium-*.whl && \
 	cd "$$folder" && env -u PYTHONPATH "$$folder/venv/bin/podium" demo
 
+# The site in build/site; every link and anchor checked.
+docs: .venv/installed-docs
+	$(BIN)/python docs/site/build.py
+
+# The same, looked at in Chromium where there is one.
+test-docs: docs .venv/installed-dev
+	PODIUM_SITE=build/site $(BIN)/python -m pytest tests/test_site.py $(PYTEST_ARGUMENTS)
+
 explore: .venv/installed-dev
 	HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest -m hypothesis $(PYTEST_ARGUMENTS)
 
@@ -74,6 +82,10 @@ clean:
 
 .venv/installed-dev: pyproject.toml | .venv/bin/python
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@ .venv/installed-demo
+
+.venv/installed-docs: pyproject.toml | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	@touch $@ .venv/installed-demo
 
 .venv/installed-bench: pyproject.toml | .venv/bin/python

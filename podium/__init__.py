@@ -12,6 +12,7 @@ from podium._runtime.lazy import lazy_names
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from podium import distributed as distributed
     from podium import exchange as exchange
     from podium import explain as explain
     from podium import formats as formats
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from podium.formats.letor import read_letor as read_letor
     from podium.formats.letor import write_letor as write_letor
     from podium.formats.pairs import read_pairs as read_pairs
+    from podium.formats.subtopics import SubtopicQrels as SubtopicQrels
     from podium.formats.trec import Qrels as Qrels
     from podium.formats.trec import Run as Run
     from podium.formats.trec import read_qrels as read_qrels
@@ -88,6 +90,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "formats": ("read_data", "write_data"),
         "formats.letor": ("read_letor", "write_letor"),
         "formats.pairs": ("read_pairs",),
+        "formats.subtopics": ("SubtopicQrels",),
         "formats.trec": ("Qrels", "Run", "read_qrels", "read_run", "write_qrels", "write_run"),
         "lint.checks": ("check",),
         "metrics.base": ("Metric",),
@@ -122,6 +125,17 @@ __getattr__, __dir__, __all__ = lazy_names(
         "runs.fusing": ("fuse",),
         "server.client": ("Client",),
     },
-    modules=("exchange", "explain", "formats", "lab", "metrics", "models", "objectives", "runs", "search"),
+    modules=(
+        "distributed",
+        "exchange",
+        "explain",
+        "formats",
+        "lab",
+        "metrics",
+        "models",
+        "objectives",
+        "runs",
+        "search",
+    ),
 )
 __all__ += ["__version__"]

@@ -30,6 +30,7 @@ EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
     "neural": ("training of neural networks", ("jax", "optax")),
     "onnx": ("models as ONNX", ("onnx",)),
     "serve": ("podium serve", ("fastapi", "uvicorn", "httptools", "uvloop", "jinja2", "orjson", "prometheus-client")),
+    "dask": ("training and scoring on several machines", ("dask", "distributed", "pyarrow")),
     "tune": ("tuning that learns from earlier trials", ("optuna",)),
 }
 # Versions of Python that were tested, and by what: `.ci/run`.
@@ -77,6 +78,7 @@ def rows(report: dict[str, Any]) -> list[tuple[str, str]]:
     return [
         *lines,
         ("Numba", counted(numba["threads"], "thread") if numba["compiles"] else "compilation is disabled"),
+        ("processor family", f"{numba['family']}; equal models are promised on equal ones"),
         ("compiled code", f"{cache['folder']} ({state}, {cache['bytes'] / 1e6:.1f} MB)"),
         *_extra_rows(report),
     ]
@@ -114,7 +116,7 @@ def probe_numba() -> None:
         raise RuntimeError(f"{threads} sums of 1000 ones were {sums}")
     compiles = not import_module("numba").config.DISABLE_JIT
     cache = {"folder": str(cache_folder()), "writable": kernels_are_kept()}
-    print(json.dumps({"threads": threads, "compiles": compiles, "cache": cache}))
+    print(json.dumps({"threads": threads, "compiles": compiles, "family": _machine.cpu_family(), "cache": cache}))
 
 
 def _examine_numba(timeout: float) -> dict[str, Any]:

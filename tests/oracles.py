@@ -249,6 +249,81 @@ MEASURE_ORACLES = {
 }
 
 
+def novelty_gains(ranked, judged, alpha, level=1):
+    """judged: {subtopic: {document: judgement}}."""
+    gains = []
+    for rank, doc in enumerate(ranked):
+        gain = 0.0
+        for labels in judged.values():
+            if labels.get(doc, 0) >= level:
+                gain += (1 - alpha) ** sum(labels.get(above, 0) >= level for above in ranked[:rank])
+        gains.append(gain)
+    return gains
+
+
+def best_order(judged, alpha, level=1):
+    """At each rank the document with the largest gain; of equal ones the last by its id."""
+    order, rest = [], sorted({doc for labels in judged.values() for doc in labels}, reverse=True)
+    while rest:
+        gains = [round(novelty_gains([*order, doc], judged, alpha, level)[-1], 12) for doc in rest]
+        order.append(rest.pop(gains.index(max(gains))))
+    return order
+
+
+def novelty(ranked, judged, name, cutoff=None, alpha=0.5, beta=0.5, level=1):
+    """alpha_dcg, err_ia and nrbp, with an n before the last part of the name divided by that of the best order."""
+    k = len(ranked) if cutoff is None else cutoff
+    weight = {
+        "dcg": lambda rank: 1 / math.log2(1 + rank),
+        "err": lambda rank: 1 / rank,
+        "rbp": lambda rank: beta ** (rank - 1),
+    }[name.removeprefix("n")]
+
+    def total(documents, depth):
+        gains = novelty_gains(documents[:depth], judged, alpha, level)
+        return sum(gain * weight(rank) for rank, gain in enumerate(gains, 1))
+
+    wanted = [labels for labels in judged.values() if max(labels.values()) >= level]
+    if not wanted:
+        return 0.0
+    if name.startswith("n"):
+        return total(ranked, k) / total(best_order(judged, alpha, level), cutoff)
+    if name == "rbp":
+        return total(ranked, k) * (1 - (1 - alpha) * beta) / len(wanted)
+    return total(ranked, k) / (len(wanted) * sum((1 - alpha) ** (rank - 1) * weight(rank) for rank in range(1, k + 1)))
+
+
+def mean_over_subtopics(ranked, judged, value, level=1):
+    """The mean of value(relevant or not, down the list; number of relevant documents)."""
+    wanted = [labels for labels in judged.values() if max(labels.values()) >= level]
+    parts = [
+        value([labels.get(doc, 0) >= level for doc in ranked], sum(label >= level for label in labels.values()))
+        for labels in wanted
+    ]
+    return sum(parts) / len(parts) if parts else 0.0
+
+
+def _precision_sum(hits, relevant):
+    return sum(sum(hits[: k + 1]) / (k + 1) for k, hit in enumerate(hits) if hit) / relevant
+
+
+SUBTOPIC_ORACLES = {
+    "alpha_nDCG@5": lambda ranked, judged: novelty(ranked, judged, "ndcg", 5),
+    "alpha_nDCG(alpha=0.3)": lambda ranked, judged: novelty(ranked, judged, "ndcg", alpha=0.3),
+    "alpha_nDCG(rel=2)@3": lambda ranked, judged: novelty(ranked, judged, "ndcg", 3, level=2),
+    "alpha_nDCG(alpha=1)@4": lambda ranked, judged: novelty(ranked, judged, "ndcg", 4, alpha=1),
+    "alpha_DCG(alpha=0.2)@4": lambda ranked, judged: novelty(ranked, judged, "dcg", 4, alpha=0.2),
+    "alpha_DCG@20": lambda ranked, judged: novelty(ranked, judged, "dcg", 20),
+    "ERR_IA@5": lambda ranked, judged: novelty(ranked, judged, "err", 5),
+    "nERR_IA@5": lambda ranked, judged: novelty(ranked, judged, "nerr", 5),
+    "NRBP(alpha=0.4,beta=0.8)": lambda ranked, judged: novelty(ranked, judged, "rbp", alpha=0.4, beta=0.8),
+    "nNRBP": lambda ranked, judged: novelty(ranked, judged, "nrbp"),
+    "StRecall@3": lambda ranked, judged: mean_over_subtopics(ranked, judged, lambda hits, _: any(hits[:3])),
+    "P_IA@3": lambda ranked, judged: mean_over_subtopics(ranked, judged, lambda hits, _: sum(hits[:3]) / 3),
+    "AP_IA": lambda ranked, judged: mean_over_subtopics(ranked, judged, _precision_sum),
+}
+
+
 # --- LETOR text, line by line ------------------------------------------------------------------------------------
 
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")

@@ -24,4 +24,4 @@ def assert_alike(printed, shown, trained):
 
 def promised(code):
     """What the comments `# -> ...` of Python code say is printed."""
-    return "\n".join(re.findall(r"^(?:.*\S  |[ ]*)# -> (.*)$", code, re.MULTILINE))
+    return "\n".join(re.findall(r"^(?:.*\S  |[ ]*)# ->(?: (.*))?$", code, re.MULTILINE))

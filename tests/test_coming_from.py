@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from promises import NUMBER, assert_alike, promised
+from threadpoolctl import threadpool_limits
 
 from podium.models.frame.ranker import Ranker
 from podium.models.registry import catalogue, find_model
@@ -15,6 +17,8 @@ from podium.objectives import parse_objective
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "coming-from.md").read_text(encoding="utf-8")
+BESIDE = (ROOT / "docs" / "side-by-side.md").read_text(encoding="utf-8")
+CODE = re.compile(r"^```(?:py|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 CELL = re.compile(r"`(\w+)`(?: (\S+))?")
 NAMES = {name for entry in catalogue() for name in entry.parameters}
 
@@ -168,16 +172,48 @@ def test_xgboost_counts_the_same_gain():
             assert tree["gain"] == pytest.approx(GAIN, rel=1e-5)
 
 
-def test_the_example_for_lightgbm_runs_too(tmp_path, monkeypatch):
-    pytest.importorskip("lightgbm", minversion="4.7")  # has eval_X
+TABLE = re.compile(r"<table><tr><th>(\w+)</th><th>Podium</th></tr>(.*?)</table>", re.DOTALL)
+SIDES = [(library, *CODE.findall(both)) for library, both in TABLE.findall(BESIDE)]
+
+
+@pytest.fixture(scope="module")
+def demo_folder(tmp_path_factory):
     from podium.demo.letor import write_demo
 
-    write_demo(tmp_path / "demo")
-    monkeypatch.chdir(tmp_path)
-    (block,) = re.findall(r"^```py\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-    names: dict[str, object] = {}
-    exec(compile(block, "coming-from.md", "exec"), names)
-    assert len(names["scores"]) == names["valid"].n_rows
+    folder = tmp_path_factory.mktemp("sides")
+    write_demo(folder / "demo")
+    return folder
+
+
+def test_every_block_of_the_page_of_two_columns_is_one_side_of_a_task():
+    assert sum(len(sides) for _, *sides in SIDES) == len(CODE.findall(BESIDE)) == 2 * len(SIDES)
+    assert {library for library, *_ in SIDES} == {"LightGBM", "XGBoost", "ranx", "PyTerrier"}
+    for library, theirs, ours in SIDES:
+        assert f"import {library.lower()}" in theirs
+        assert f"import {library.lower()}" not in ours
+
+
+@pytest.mark.filterwarnings("ignore::Warning")  # of ranx
+@pytest.mark.parametrize(("library", "theirs", "ours"), SIDES)
+def test_both_columns_do_what_their_comments_say_and_agree(library, theirs, ours, demo_folder, monkeypatch, capsys):
+    """Blocks of ours that are marked as Python are run by test_docs.py too; here they are run for what they print."""
+    if library == "PyTerrier":  # needs Java and files of Terrier
+        compile(theirs, "side-by-side.md", "exec")
+        return
+    pytest.importorskip(library.lower(), minversion="4.7" if library == "LightGBM" else None)  # has eval_X
+    monkeypatch.chdir(demo_folder)
+    shown = []
+    for code in (theirs, ours):
+        with threadpool_limits(1):  # small data: theirs would wait for one another
+            exec(compile(code, "side-by-side.md", "exec"), {})
+        shown.append(capsys.readouterr().out.strip())
+        assert_alike(shown[-1], promised(code), trained=True)
+    if "fit(" in ours:
+        assert [float(one) for one in NUMBER.findall(shown[0])] == pytest.approx(
+            [float(one) for one in NUMBER.findall(shown[1])], rel=0.05
+        )
+    else:
+        assert shown[0] == shown[1]
 
 
 def test_the_pictures_are_small_and_carry_no_date():

@@ -1,10 +1,13 @@
 """Documentation that cannot rot: the blocks of README.md and docs/ are run."""
 
 import re
+import runpy
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
+from matplotlib import rc_context
 from promises import assert_alike, promised
 from serving import serving
 
@@ -17,14 +20,33 @@ from podium.search.features.kinds import _KINDS as FEATURES
 from podium.search.retrieval.weightings import WEIGHTINGS
 
 ROOT = Path(__file__).parent.parent
+STYLE = runpy.run_path(str(ROOT / "docs/site/figures.py"))["STYLE"]
 ADDRESS = "http://127.0.0.1:8080"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FLOAT = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
 VERSION = re.compile(r"(onnxruntime) \d+\.\d+\.\d+")  # the installed one
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def blocks(page, language):
     return [text for kind, text in BLOCK.findall(page.read_text(encoding="utf-8")) if kind == language]
+
+
+def drawn_pictures(page):
+    """The pictures that a page shows and its code draws; `docs/pictures/draw.py` stores them."""
+    code = "\n".join(blocks(page, "python"))
+    shown = re.findall(r"^!\[.*\]\(pictures/(.*)\)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return [name for name in shown if f"pictures/{name}" in code]
+
+
+def assert_same_picture(drawn, stored):
+    """The same elements with the same texts; numbers may differ by what another version of Matplotlib lays out."""
+    ours, theirs = (list(ElementTree.parse(path).iter()) for path in (drawn, stored))
+    assert [(one.tag, one.text) for one in ours] == [(one.tag, one.text) for one in theirs], stored
+    for one, other in zip(ours, theirs):
+        for name in ("d", "x", "y", "transform", "style"):
+            places, expected = (FLOAT.findall(element.get(name, "")) for element in (one, other))
+            assert [float(n) for n in places] == pytest.approx([float(n) for n in expected], rel=0.02, abs=2), stored
 
 
 @pytest.fixture(scope="module")
@@ -65,9 +87,22 @@ def test_python_blocks_run_and_print_what_they_say(page, demo_folder, address, m
     monkeypatch.chdir(demo_folder)
     names: dict[str, object] = {}
     for block in blocks(page, "python"):
-        exec(compile(block.replace(ADDRESS, address), str(page), "exec"), names)
+        with rc_context(STYLE):
+            exec(compile(block.replace(ADDRESS, address), str(page), "exec"), names)
         printed = capsys.readouterr().out.splitlines()
         assert_alike("\n".join(printed), promised(block), trained="fit(" in block)
+    for drawn in drawn_pictures(page):
+        assert_same_picture(demo_folder / "pictures" / drawn, page.parent / "pictures" / drawn)
+
+
+def test_pictures_of_trees_are_those_that_are_drawn(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs" / "pictures")
+    import draw
+
+    draw.draw_parts(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"bins.svg", "gains.svg", "sums.svg", "shapes.svg"}
+    for path in tmp_path.iterdir():
+        assert_same_picture(path, ROOT / "docs" / "pictures" / path.name)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -83,6 +118,22 @@ def test_commands_print_what_the_page_shows(page, demo_folder, monkeypatch, caps
             lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
             printed, expected = (VERSION.sub(r"\1", text.strip()) for text in ("\n".join(lines), shown))
             assert_alike(printed, expected, trained=trained or command == "demo")
+
+
+SHOWN = re.compile(r"!\[[^\]]+\]\(pictures/([\w-]+\.svg)\)")
+LABEL = re.compile(r"<text[^>]*>([^<]*)</text>")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pictures_are_those_that_the_code_of_the_page_draws(page, demo_folder):
+    """Their letters are compared, which every version of matplotlib draws alike; `docs/site/figures.py` writes them."""
+    code = "\n".join(blocks(page, "python"))
+    for name in SHOWN.findall(page.read_text(encoding="utf-8")):
+        if name in code:
+            drawn = next(demo_folder.rglob(name), None)
+            assert drawn is not None, f"run this page's test_python_blocks_run_and_print_what_they_say too: {name}"
+            labels = [LABEL.findall(path.read_text("utf-8")) for path in (drawn, ROOT / "docs/pictures" / name)]
+            assert labels[0] == labels[1], name
 
 
 LINK = re.compile(r"\]\(([^)\s#]*)(?:#([^)\s]+))?\)")

@@ -57,6 +57,7 @@ def test_outside_kernels_no_module_has_more_than_450_lines(path):
 # Keywords only, one per choice: scikit-learn's methods, functions that users call, and two that serve them.
 PUBLIC = {
     "podium/data/ranking.py": {"RankingData.from_arrays", "RankingData.from_frame"},
+    "podium/distributed/scoring/evaluating.py": {"evaluate"},
     "podium/evaluation/comparing.py": {"compare", "compare_values"},
     "podium/evaluation/evaluating.py": {"evaluate", "evaluate_run"},
     "podium/formats/letor/reading.py": {"read_letor", "read_letor_comments", "read_svmlight"},
@@ -65,6 +66,7 @@ PUBLIC = {
     "podium/metrics/line_searching.py": {"line_search"},
     "podium/metrics/lists.py": {"rank_lists"},
     "podium/pipelines/cascades/cascade.py": {"Cascade.training_data"},
+    "podium/search/tuning.py": {"tune_weighting"},
 }
 SKLEARN = ("fit", "refit", "score", "__init__")
 

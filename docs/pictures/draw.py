@@ -1,11 +1,18 @@
-"""Draw the pictures of docs/trees.md: `python docs/pictures/draw.py`. On one machine, the same bytes each time.
+"""Draw the pictures of docs/: `python docs/pictures/draw.py`. On one machine, the same bytes each time.
 
-Bins, trees and learning curves are Podium's; the gains of the example are written out and checked against its tree;
+Pages that draw their own pictures are run, and what they draw is stored here. The others are those of docs/trees.md:
+bins, trees and learning curves are Podium's; the gains of the example are written out and checked against its tree;
 the histograms of sums.svg are a sketch.
 """
 
 from __future__ import annotations
 
+import io
+import os
+import re
+import shutil
+import tempfile
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +23,17 @@ from matplotlib.patches import Rectangle
 
 import podium
 from podium.demo.letor import FEATURE_NAMES, demo_splits
+from podium.demo.show import write_feature_files
 from podium.explain import draw_curves
+from podium.explain.drawings.style import DOWN as RED
+from podium.explain.drawings.style import INK as LINE
+from podium.explain.drawings.style import PALE, save
+from podium.explain.drawings.style import UP as BLUE
 from podium.learners.trees.scoring.forest import TreeArrays
 from podium.learners.trees.training.binning import MISSING, bin_rows, find_bin_edges
 
 FOLDER = Path(__file__).parent
-BLUE, RED, LINE, PALE = "#2a6f97", "#c1502e", "#333333", "#b8c4cc"
+PAGES = ["explain.md", "from-ranknet-to-lambdamart.md"]  # whose code draws
 
 # The example that docs/trees.md computes by hand.
 VALUES = np.array([1, 2, 2, 3, 5, 8, np.nan], dtype=np.float32)
@@ -30,19 +42,40 @@ LABELS = np.array([0, 0, 1, 2, 4, 5, 9])
 
 def draw_all(folder: Path = FOLDER) -> None:
     """Write every picture."""
+    draw_parts(folder)
     splits = demo_splits()
-    save(bins_of(splits.train.X[:, FEATURE_NAMES.index("dwell_seconds")]), folder / "bins.svg")
+    model = podium.LambdaMART(n_estimators=120, max_leaf_nodes=16, learning_rate=0.2, n_jobs=2)
+    parts = {"validation": splits.valid, "training": splits.train}
+    model.fit(splits.train, eval_set=parts, early_stopping_rounds=120)
+    draw_curves(model, folder / "stopping.svg")
+    for page in PAGES:
+        draw_page(FOLDER.parent / page, folder)
+
+
+def draw_parts(folder: Path) -> None:
+    """The pictures that need no training."""
+    save(bins_of(demo_splits().train.X[:, FEATURE_NAMES.index("dwell_seconds")]), folder / "bins.svg")
     save(gains_of_the_example(), folder / "gains.svg")
     save(packing_and_subtraction(), folder / "sums.svg")
     save(three_shapes(), folder / "shapes.svg")
-    model = podium.LambdaMART(n_estimators=120, max_leaf_nodes=16, learning_rate=0.2, n_jobs=2)
-    model.fit(splits.train, eval_set=[splits.valid, splits.train], early_stopping_rounds=120)
-    draw_curves(model, folder / "stopping.svg")
 
 
-def save(figure: Figure, path: Path) -> None:
-    with matplotlib.rc_context({"svg.hashsalt": "podium", "svg.fonttype": "none"}):
-        figure.savefig(path, format="svg", metadata={"Date": None})
+def draw_page(page: Path, folder: Path) -> None:
+    """Run the code of a page, which saves its pictures in `pictures/`, and store them."""
+    names: dict[str, object] = {}
+    before = Path.cwd()
+    with tempfile.TemporaryDirectory() as work, redirect_stdout(io.StringIO()):
+        write_feature_files(Path(work, "demo"))
+        os.chdir(work)
+        try:
+            for block in re.findall(
+                r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+            ):
+                exec(compile(block, str(page), "exec"), names)
+        finally:
+            os.chdir(before)
+        for picture in Path(work, "pictures").glob("*.svg"):
+            shutil.copy(picture, folder / picture.name)
 
 
 def bins_of(values: np.ndarray, max_bins: int = 12) -> Figure:

@@ -55,6 +55,19 @@ def cpu_model() -> str:
     return platform.processor() or platform.machine() or "unknown"
 
 
+@cache
+def cpu_family() -> str:
+    """The processor as compilers see it: its kind, and a digest of its features. Equal ones run the same code."""
+    from hashlib import sha256
+
+    from llvmlite import binding
+
+    features = ",".join(sorted(name for name, has in binding.get_host_cpu_features().items() if has))
+    known = f"{platform.machine()} {binding.get_host_cpu_name()}"
+    chosen = [os.environ[name] for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES") if os.environ.get(name)]
+    return f"{known} {sha256(f'{features} {chosen}'.encode()).hexdigest()[:8]}"
+
+
 def control_groups() -> list[Path]:
     """The folders of this process's control group and those above it; each may set a limit."""
     root = Path("/sys/fs/cgroup")

@@ -25,14 +25,33 @@ def mix(state: np.uint64) -> np.uint64:
     return state ^ (state >> _U8(31))
 
 
-def stream_of(seed: int, iteration: int) -> np.uint64:
-    """The stream of one iteration of one seed."""
+def stream_of(seed: int, iteration: int, purpose: int = 0) -> np.uint64:
+    """The stream of one iteration of one seed; what draws for several purposes has a stream for each."""
     seeded = int(mix(_U8(seed)))
-    return _U8(mix(_U8((seeded + iteration * 0xD1B54A32D192ED03) % 2**64)))  # kernels hand back Python's integers
+    counted = seeded + iteration * 0xD1B54A32D192ED03 + purpose * 0x8CB92BA72F3D8DD7
+    return _U8(mix(_U8(counted % 2**64)))  # kernels hand back Python's integers
+
+
+@kernel
+def random_bits(stream: np.uint64, number: int) -> np.uint64:
+    """64 bits: draw `number` of a stream."""
+    return mix(stream + (_U8(number) + _U8(1)) * _U8(0x9E3779B97F4A7C15))
 
 
 @kernel
 def uniform(stream: np.uint64, number: int) -> float:
     """Draw `number` of a stream: a multiple of 2^-53 with one half added, so neither 0 nor 1."""
-    bits = mix(stream + (_U8(number) + _U8(1)) * _U8(0x9E3779B97F4A7C15))
-    return (np.float64(bits >> _U8(11)) + 0.5) * 2.0**-53
+    return (np.float64(random_bits(stream, number) >> _U8(11)) + 0.5) * 2.0**-53
+
+
+def draw_lots(stream: np.uint64, numbers: np.ndarray) -> np.ndarray:
+    """Of each number 31 bits, uint32; who has the smallest of them was drawn at random."""
+    lots = np.empty(len(numbers), np.uint32)
+    _fill_lots(stream, numbers, lots)
+    return lots
+
+
+@kernel
+def _fill_lots(stream: np.uint64, numbers: np.ndarray, lots: np.ndarray) -> None:
+    for k in range(len(numbers)):
+        lots[k] = np.uint32(random_bits(stream, numbers[k]) >> _U8(33))

@@ -90,6 +90,11 @@ def make_threads(threads: int, name: str) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix=name)
 
 
+def start_thread(work: Callable[[], Any], name: str) -> None:
+    """Work that goes on beside everything else and ends with the process, if not before."""
+    threading.Thread(target=work, name=name, daemon=True).start()
+
+
 @contextmanager
 def threads_for(threads: int, name: str) -> Iterator[ThreadPoolExecutor]:
     """`make_threads` for a block of code. At its end, or when it fails, what has not begun is cancelled."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import FrameType
 
 
@@ -12,10 +15,27 @@ class LossWarning(UserWarning):
 
 
 _PACKAGE = __name__.partition(".")[0]
+_collected: ContextVar[list[str] | None] = ContextVar("collected", default=None)
+
+
+@contextmanager
+def collected_warnings() -> Iterator[list[str]]:
+    """Warnings of this thread as a list of sentences, each once, for a caller in another process to be warned of."""
+    sentences: list[str] = []
+    token = _collected.set(sentences)
+    try:
+        yield sentences
+    finally:
+        _collected.reset(token)
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """A warning for the first line outside of Podium."""
+    collected = _collected.get()
+    if collected is not None:
+        if message not in collected:
+            collected.append(message)
+        return
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and _is_ours(frame):
         level, frame = level + 1, frame.f_back

@@ -16,7 +16,7 @@ from typer import Argument, Option
 from podium.cli.application import AsJson, DataFile, Force, ModelFile, command, output, show
 from podium.cli.config import configure, with_parameters
 from podium.cli.data_options import reads_data
-from podium.cli.inputs import inputs, paths
+from podium.cli.inputs import inputs
 
 
 @command("convert")
@@ -104,6 +104,9 @@ def train_command(
     checkpoint: Annotated[Path | None, Option(help="A file for checkpoints; the same command resumes from it.")] = None,
     every: Annotated[int | None, Option(min=1, help="The number of trees between two checkpoints; default 10.")] = None,
     checkpoint_errors: Annotated[str | None, Option(help="stop or warn if no checkpoint can be written.")] = None,
+    scheduler: Annotated[
+        str | None, Option(metavar="ADDRESS", help="Train on the workers of this Dask scheduler: tcp://10.0.0.5:8786.")
+    ] = None,
     config: Annotated[
         Path | None, Option(help="A TOML file with all this; options win.", callback=configure, is_eager=True)
     ] = None,
@@ -123,8 +126,14 @@ def train_command(
         raise ValueError(f"--early-stopping needs validation data. {advice}.")
     checkpoints = training.plan_checkpoints(checkpoint, every, checkpoint_errors, out)
     options: dict[str, Any] = {"early_stopping_rounds": early_stopping, "checkpoints": checkpoints}
-    options["pair_file"] = pair_file
-    trained = training.train_files(plan, train, valid, out, locate=inputs.reading, **options)
+    if scheduler is None:
+        trained = training.train_files(plan, train, valid, out, locate=inputs.reading, pair_file=pair_file, **options)
+    else:
+        from podium.workflows.distributing import train_on_workers
+
+        if pair_file is not None:
+            raise ValueError("--pair-file does not go with --scheduler: pairs name rows of one machine. Leave one out.")
+        trained = train_on_workers(plan, train, valid, out, scheduler, reading=inputs.reading, **options)
     if as_json:
         show(trained.as_dict())
     else:
@@ -172,32 +181,21 @@ def rank_command(
 def inspect_command(
     model: ModelFile,
     tree: Annotated[int | None, Option(min=1, help="Show this tree, counted from 1.")] = None,
-    out: Annotated[Path | None, Option(help="Draw the tree, else the learning curves: .svg or .png.")] = None,
+    depth: Annotated[int | None, Option(min=0, help="With --tree and --out: draw so many levels.")] = None,
+    node: Annotated[int, Option(min=0, help="With --tree and --out: draw what is below this node.")] = 0,
+    importance: Annotated[str | None, Option(help="Show the importances: gain, split or cover.")] = None,
+    out: Annotated[Path | None, Option(help="Draw the tree, importances or learning curves: .svg, .png.")] = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Describe a saved model. It shows its trees or other parts, features and parameters."""
-    from podium.cli.studies import refuse_bad_picture, show_written
-    from podium.explain import drawings
-    from podium.models.frame.inspection import tree_text
+    from podium.cli.studies import Shown, refuse_bad_picture
     from podium.workflows.reading import open_model
 
+    shown = Shown(tree, depth, node, importance)
+    shown.refuse_wrong_options(out)
     refuse_bad_picture(out, [model], force)
-    ranker = open_model(model, inputs.path_of)
-    if tree is not None and not hasattr(ranker, "forest_"):
-        raise ValueError(f"--tree {tree}: {type(ranker).__name__} has no trees. Leave --tree out.")
-    inspection = ranker.inspect()
-    text = str(inspection) if tree is None else tree_text(ranker, tree)
-    if out is not None and tree is not None:
-        drawings.draw_tree(ranker, tree, out)
-    elif out is not None:
-        drawings.draw_curves(ranker, out)
-    written = paths(written=out)
-    if as_json:
-        show(inspection.as_dict() | ({} if tree is None else {"tree": tree, "text": text}) | written)
-    else:
-        show(text)
-        show_written(written)
+    shown.show(open_model(model, inputs.path_of), out, as_json)
 
 
 @command("explain")
@@ -208,11 +206,12 @@ def explain_command(
     query: Annotated[str | None, Option(help="The id of the query whose ranking is explained.")] = None,
     documents: Annotated[tuple[str, str] | None, Option(help="Two documents to compare: ids, or rows from 1.")] = None,
     top: Annotated[int | None, Option(min=1, help="The top K documents of the query; default 5.")] = None,
+    lambdas: Annotated[bool, Option("--lambdas", help="With --query: its pairs, with rho, |dZ| and lambda.")] = False,
     shap: Annotated[bool, Option("--shap", help="Mean |SHAP| of each feature within the queries of DATA.")] = False,
     permutation: Annotated[bool, Option("--permutation", help="The drop of the metric per shuffled feature.")] = False,
     ablation: Annotated[Path | None, Option(help="Train on this file without each feature: the drop.")] = None,
     group: Annotated[list[str], Option(metavar="NAME=F,F", help="With --ablation: left out together.")] = [],
-    metric: Annotated[str | None, Option("--metric", "-m", help="Of --permutation and --ablation.")] = None,
+    metric: Annotated[str | None, Option("--metric", "-m", help="Of --permutation, --ablation and --lambdas.")] = None,
     out: Annotated[Path | None, Option(help="Also draw a plot to an .svg or .png file.")] = None,
     force: Force = False,
     as_json: AsJson = False,
@@ -222,15 +221,17 @@ def explain_command(
     from podium.cli import terminal as _terminal
     from podium.workflows.explaining import explain_file
 
-    asked = studies.Asked(shap, permutation, ablation, group, metric)
+    asked = studies.Asked(shap, permutation, ablation, group, metric, lambdas)
     studies.refuse_bad_picture(out, [path for path in (model, data, ablation) if path is not None], force)
     if asked.refuse_wrong_options(query, documents, top):
         studies.print_study(asked, model, data, out, as_json)
         return
     query = cast(str, query)
-    if documents is not None and top is not None:
-        raise ValueError("Give --documents I J or --top K, not both.")
-    explained = explain_file(model, data, query, documents=documents, top=top or 5, locate=inputs.reading)
+    if (documents is not None) + (top is not None) + lambdas > 1:
+        raise ValueError("Give one of --documents I J, --top K and --lambdas.")
+    options: dict[str, Any] = {"documents": documents, "top": top or 5}
+    options["lambdas"] = (metric or "ndcg@10") if lambdas else None
+    explained = explain_file(model, data, query, **options, locate=inputs.reading)
     if as_json:
         show({"query": query} | explained.as_dict() | studies.draw(explained, out))
     else:

@@ -11,9 +11,10 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
-from podium.cli.application import AsJson, Metrics, PolicyName, command, show
+from podium.cli.application import AsJson, Force, Metrics, PolicyName, command, show
 from podium.cli.data_options import reads_data
-from podium.cli.inputs import inputs
+from podium.cli.inputs import inputs, paths
+from podium.cli.studies import Curves, refuse_bad_picture, show_written
 
 Qrels = Annotated[Path | None, Option(help="TREC judgements, for --run.")]
 Runs = Annotated[list[Path], Option(help="A TREC run; several are shown side by side.")]
@@ -56,6 +57,8 @@ def eval_command(
     relevant: Annotated[
         float | None, Option("--relevant", "-l", help="The smallest label that counts as relevant.")
     ] = None,
+    out: Annotated[Path | None, Option(help="Also draw the first metric at k = 1 to 20: an .svg or .png file.")] = None,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Evaluate scores or TREC runs. The metrics are those of a policy; -m official and -m all_trec are trec_eval's."""
@@ -63,29 +66,34 @@ def eval_command(
     from podium.workflows import evaluating
 
     rules: dict[str, Any] = {"gain": gain, "relevant": relevant, "bracket": bracket, "locate": inputs.reading}
+    names = metric or _EVAL_METRICS
+    curves = Curves(out, names)
+    curves.refuse_wrong_options(
+        [*(files or []), *(path for path in (scores, qrels, *run) if path)], policy, format, force
+    )
+    asked = curves.names_asked()
     if scores is not None:
         if len(files or []) != 1 or qrels is not None or run or format != "table":
             raise ValueError("Give DATA with --scores FILE, or QRELS RUN... without --scores.")
-        names = metric or _EVAL_METRICS
-        evaluations = evaluating.evaluate_files(files[0], scores, names, policy or "standard", **rules)  # type: ignore[index]
-        return _show_policies(evaluations, names, policy, per_query, as_json)
+        evaluations = evaluating.evaluate_files(files[0], scores, asked, policy or "standard", **rules)  # type: ignore[index]
+        return _show_policies(curves.drawn_of(scores, evaluations), curves, policy, per_query, as_json)
     judged, runs = _qrels_and_runs(files or [], qrels, run)
     rules |= {"missing": "zero" if complete else missing, "depth": depth}
     if format == "trec":
         return _show_trec(judged, runs, metric, policy, per_query, as_json, rules)
     if format != "table":
         raise ValueError(f"--format must be table or trec; got {format!r}.")
-    names = metric or _EVAL_METRICS
     if len(runs) == 1:
-        evaluations = evaluating.evaluate_run_files(judged, runs[0], names, policy or "trec", **rules)
-        return _show_policies(evaluations, names, policy, per_query, as_json)
+        evaluations = evaluating.evaluate_run_files(judged, runs[0], asked, policy or "trec", **rules)
+        return _show_policies(curves.drawn_of(runs[0], evaluations), curves, policy, per_query, as_json)
     if policy == "all":
         raise ValueError("--policy all shows one run under all policies; give one run, or one policy.")
-    results = evaluating.evaluate_runs(judged, runs, names, policy or "trec", **rules)
+    results = curves.drawn(evaluating.evaluate_runs(judged, runs, asked, policy or "trec", **rules))
     if as_json:
-        show({"runs": {name: result.as_dict(per_query) for name, result in results.items()}})
+        show({"runs": {name: result.as_dict(per_query) for name, result in results.items()}} | paths(written=out))
     else:
         _terminal.print_runs(results, per_query=per_query)
+        show_written(paths(written=out))
 
 
 def _qrels_and_runs(files: list[Path], qrels: Path | None, runs: list[Path]) -> tuple[Path, list[Path]]:
@@ -97,15 +105,17 @@ def _qrels_and_runs(files: list[Path], qrels: Path | None, runs: list[Path]) -> 
     raise ValueError("Give DATA with --scores FILE, or QRELS RUN..., or --qrels FILE with --run FILE.")
 
 
-def _show_policies(evaluations: list[Any], metric: list[str], policy: str, per_query: bool, as_json: bool) -> None:
+def _show_policies(evaluations: list[Any], curves: Curves, policy: str, per_query: bool, as_json: bool) -> None:
     """One set of scores, or one run, under one policy or all."""
     from podium.cli import terminal as _terminal
 
+    written = paths(written=curves.out)
     if as_json:
         policies = [evaluation.as_dict(per_query) for evaluation in evaluations]
-        show({"policies": policies} if policy == "all" else policies[0])
+        show({"policies": policies} if policy == "all" else policies[0] | written)
     else:
         _terminal.print_evaluations(evaluations, per_query=per_query)
+        show_written(written)
 
 
 def _show_trec(
@@ -146,6 +156,8 @@ def compare_command(
     per_query: Annotated[bool, Option("--per-query", "-q", help="Also the values of each query.")] = False,
     latex: Annotated[bool, Option("--latex", help="Print a LaTeX table.")] = False,
     csv: Annotated[bool, Option("--csv", help="Print CSV; with --per-query, the values of each query.")] = False,
+    out: Annotated[Path | None, Option(help="Also draw the differences per query: an .svg or .png file.")] = None,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Test whether rankings differ significantly. They are scores of DATA, or runs; the first one is the baseline."""
@@ -154,6 +166,7 @@ def compare_command(
 
     options: dict[str, Any] = {"metrics": metric, "pairs": pairs, "test": test, "seed": seed}
     options |= {"correction": correction, "interval": interval, "permutations": permutations}
+    refuse_bad_picture(out, [path for path in (data, qrels, *scores, *run) if path is not None], force)
     if data is not None and scores and qrels is None and not run:
         comparison = compare_files(data, scores, locate=inputs.reading, policy=policy or "standard", **options)
     elif qrels is not None and run and data is None and not scores:
@@ -161,9 +174,19 @@ def compare_command(
         comparison = compare_run_files(qrels, run, locate=inputs.reading, policy=policy or "trec", **options)
     else:
         raise ValueError("Give DATA with --scores A --scores B, or --qrels FILE with --run A --run B.")
+    written = _draw_differences(comparison, out)
     if csv:
         show(comparison.queries_csv() if per_query else comparison.to_csv(), end="")
     elif as_json or latex:
-        show(comparison.as_dict(per_query) if as_json else comparison.to_latex())
+        show(comparison.as_dict(per_query) | written if as_json else comparison.to_latex())
     else:
         _terminal.print_comparison(comparison, per_query=per_query)
+        show_written(written)
+
+
+def _draw_differences(comparison: Any, out: Path | None) -> dict[str, str]:
+    if out is not None:
+        from podium.explain.drawings import draw_differences
+
+        draw_differences(comparison, out)
+    return paths(written=out)

@@ -68,6 +68,10 @@ def show_command(experiment: ExperimentFile, as_json: AsJson = False) -> None:
 def report_command(
     folder: Annotated[Path, Argument(help="A folder of results that podium lab run wrote.")],
     out: Annotated[Path | None, Option(help="The HTML file to write; default: report.html in the folder.")] = None,
+    queries: Annotated[
+        Path | None, Option(help="A file with the texts of the queries, shown beside their ids.")
+    ] = None,
+    tables: Annotated[Path | None, Option(help="A folder for every table as CSV and LaTeX.")] = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -75,13 +79,15 @@ def report_command(
     from podium._runtime.files import refuse_bad_target
     from podium.lab.experiments.results import Results
     from podium.lab.report import write_report
+    from podium.search.queries import read_queries
     from podium.workflows.outputs import refuse_other_kind
 
     results = Results.load(folder)
+    texts = None if queries is None else read_queries(queries)
     target = folder / "report.html" if out is None else out
     refuse_bad_target(target)
     refuse_other_kind("--out", target, "page", force)
-    write_report(results, target)
+    write_report(results, target, queries=texts, tables=tables)
     about = {"runs": len(results.runs), "models": results.models, "written": str(target)}
     sizes = f"{counted(len(results.runs), 'run')} of {counted(len(results.models), 'model')}"
     show(about if as_json else f"{target}: {sizes}, {target.stat().st_size / 1e6:.1f} MB")

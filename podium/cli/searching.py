@@ -11,7 +11,7 @@ from typer import Argument, Option
 
 from podium._runtime.words import counted
 from podium.cli.application import AsJson, Force, command, output, say, show
-from podium.cli.inputs import inputs
+from podium.cli.inputs import inputs, paths
 
 if TYPE_CHECKING:
     from podium.pipelines.cascades.cascade import Cascade
@@ -54,7 +54,8 @@ def index_command(
 
 
 Weighting = Annotated[
-    str | None, Option(help="bm25 (the default), bm25(k1=0.9,b=0.4), bm25-rm3, bm25f, tfidf, lmir-dir, ...")
+    str | None,
+    Option(help="bm25 (the default), bm25(k1=0.9,b=0.4), bm25-rm3, bm25f, tfidf, lmir-dir, ..., or a .toml file."),
 ]
 SearchedFields = Annotated[
     list[str], Option("--field", metavar="NAME[=WEIGHT]", help="whole (default), body, title, anchor, url.")
@@ -84,8 +85,7 @@ def search_command(
 
     if (query is None) == (queries is None) or (queries is None) != (out is None):
         raise ValueError("Give a query, or --queries FILE with --out RUN.")
-    options: dict[str, Any] = {"weighting": weighting} if weighting else {}
-    options |= {"fields": _field_weights(field)} if field else {}
+    options = _first_stage(weighting, field) if weighting or field else {}
     if explain and (query is None or options or not searching.is_cascade(folder)):
         raise ValueError(
             "--explain is for one query to a cascade, whose weighting and fields are set; "
@@ -116,25 +116,53 @@ def tune_bm25_command(
     index: Annotated[Path, Argument(help="A folder that podium index made.")],
     queries: Annotated[Path, Option(help="TSV, JSON lines, TREC topics or SMART.")],
     qrels: Annotated[Path, Option(help="TREC judgements.")],
-    weighting: Annotated[str, Option(help="A weighting with k1 and b: bm25, bm25-rm3, bm25+, ...")] = "bm25",
-    field: SearchedFields = [],
+    out: Annotated[Path | None, Option(help="The .toml file to write: --weighting of other commands takes it.")] = None,
+    picture: Annotated[Path | None, Option(help="Draw the surface of k1 and b to this .svg or .png file.")] = None,
+    weighting: Annotated[
+        str, Option(help="A weighting with k1 and b: bm25, bm25-rm3, bm25+, ..., or a file.")
+    ] = "bm25",
+    field: Annotated[
+        list[str],
+        Option("--field", metavar="NAME[=WEIGHT]", help="Default: whole, and title, anchor and url are tried too."),
+    ] = [],
     metric: Annotated[str, Option(help="What is maximised.")] = "ndcg@10",
     folds: Annotated[int, Option(min=2, help="The number of parts that the queries are divided into.")] = 5,
     seed: Annotated[int, Option(min=0, help="The random seed of the division into folds.")] = 0,
     by_position: ByPosition = False,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Choose the parameters of BM25 on judged queries. They are k1, b and those of feedback; by cross-validation."""
+    """Tune BM25 on judged queries. k1, b, weights of fields and feedback are chosen, and cross-validated."""
     from podium.cli.terminal import print_table
     from podium.workflows import searching
 
+    _refuse_bad_outputs(out, picture, [queries, qrels], force)
     options: dict[str, Any] = {"metric": metric, "folds": folds, "random_state": seed, "by_position": by_position}
-    options |= _first_stage(weighting, field) | {"locate": inputs.path_of}
-    tuned = searching.tune_files(index, queries, qrels, **options)
+    first_stage = _first_stage(weighting, field)
+    if not field and first_stage["fields"] == {"whole": 1.0}:
+        del first_stage["fields"]
+    options |= first_stage | {"locate": inputs.path_of}
+    tuned = searching.tune_files(index, queries, qrels, out, picture, **options)
     if as_json:
-        show(tuned.as_dict())
-    else:
-        print_table(("queries", "weighting", tuned.metric), tuned.rows())
+        show(tuned.as_dict() | paths(written=out, picture=picture))
+        return
+    print_table(("queries", "weighting", tuned.metric), tuned.rows())
+    print_table((tuned.metric, *(f"b = {b:g}" for b in tuned.surface()[1])), tuned.surface_rows())
+    show("".join(f"{path}: written\n" for path in (out, picture) if path is not None), end="")
+
+
+def _refuse_bad_outputs(out: Path | None, picture: Path | None, sources: list[Path], force: bool) -> None:
+    from podium.explain import drawings
+    from podium.workflows.outputs import refuse_other_kind
+
+    if out is not None:
+        if out.suffix.lower() != ".toml":
+            raise ValueError(f"--out {out}: the name must end in .toml, so that --weighting knows a file from a name.")
+        refuse_other_kind("--out", out, "weighting", force, sources)
+    if picture is not None:
+        drawings.refuse_other_suffixes(picture)
+        kind = picture.suffix.lower().removeprefix(".")
+        refuse_other_kind("--picture", picture, kind, force, [*sources, *([] if out is None else [out])])
 
 
 @command("features")
@@ -258,7 +286,13 @@ def _print_hits(hits: Hits, reasons: Sequence[str] = (), note: str = "") -> None
 
 
 def _first_stage(weighting: str | None, field: list[str]) -> dict[str, Any]:
-    return {"weighting": weighting or "bm25", "fields": _field_weights(field)}
+    """The weighting and fields of options; a file has both, and --field replaces its fields."""
+    if weighting is None or not weighting.lower().endswith(".toml"):
+        return {"weighting": weighting or "bm25", "fields": _field_weights(field)}
+    from podium.search import read_weighting
+
+    chosen, fields = read_weighting(inputs.path_of(Path(weighting)))
+    return {"weighting": chosen, "fields": _field_weights(field) if field else fields}
 
 
 def _search_file(

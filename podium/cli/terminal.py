@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from podium.evaluation.comparison import Comparison
     from podium.evaluation.evaluating import Evaluation
     from podium.explain import Why
+    from podium.explain.lambdas import Lambdas
     from podium.explain.queries import QueryExplained
     from podium.lab.tuning.tuning import Tuned
     from podium.models.registry import ModelEntry
@@ -29,11 +31,17 @@ _SHOWN_TRIALS = 5
 
 
 def print_evaluations(evaluations: Sequence[Evaluation], *, per_query: bool = False) -> None:
-    """One row per metric, one column per policy; then the notes."""
-    _print_columns([(one.policy, one) for one in evaluations])
+    """One row per metric, one column per policy; then the notes. How much is judged is the same for all policies."""
+    *others, last = [(one.policy, one) for one in evaluations]
+    _print_columns([*((policy, replace(one, judged={})) for policy, one in others), (last[0], _judged(evaluations))])
     _print_notes(evaluations)
     if per_query:
         print_queries(evaluations[0])
+
+
+def _judged(evaluations: Sequence[Evaluation]) -> Evaluation:
+    """The last one, with what the others know of the coverage of judgements."""
+    return replace(evaluations[-1], judged={k: v for one in evaluations for k, v in one.judged.items()})
 
 
 def print_runs(runs: Mapping[str, Evaluation], *, per_query: bool = False) -> None:
@@ -48,7 +56,10 @@ def print_runs(runs: Mapping[str, Evaluation], *, per_query: bool = False) -> No
 
 
 def _print_columns(columns: Sequence[tuple[str, Evaluation]]) -> None:
-    names = [(name, "worst .. best tie") if one.bracket else (name,) for name, one in columns]
+    names = [
+        (name, *(["judged"] if one.judged else []), *(["worst .. best tie"] if one.bracket else []))
+        for name, one in columns
+    ]
     queries = sorted({len(one.queries) for _, one in columns})
     title = (
         counted(queries[0], "query", "queries") if len(queries) == 1 else f"{queries[0]:,} to {queries[-1]:,} queries"
@@ -96,8 +107,8 @@ def print_parameters(entry: ModelEntry) -> None:
     print_table(("parameter", "default", "allowed", "what it means"), rows)
 
 
-def print_explanation(explained: QueryExplained | Why) -> None:
-    """One sentence per document; for two documents the reasons, in words and as a table of features."""
+def print_explanation(explained: QueryExplained | Lambdas | Why) -> None:
+    """The lines of a query; for two documents the reasons, in words and as a table of features."""
     if hasattr(explained, "sentences"):
         show("\n".join(explained.sentences()))
     else:
@@ -198,7 +209,9 @@ def _cells(evaluation: Evaluation, name: str) -> list[str]:
         value = evaluation.means.get(name, float("nan"))
         counts = parse_metric(name, runs=True).summary == "sum" if name in evaluation.means else False
         cells = ["-" if np.isnan(value) else f"{value:.0f}" if counts else f"{value:.4f}"]
+    if evaluation.judged:
+        cells.append(f"{evaluation.judged[name]:.4f}" if name in evaluation.judged else "")
     if evaluation.bracket:
-        worst, best = evaluation.bracket.get(name, (np.nan, np.nan))
-        cells.append(f"{worst:.4f} .. {best:.4f}")
+        ends = evaluation.bracket.get(name)
+        cells.append("" if ends is None else f"{ends[0]:.4f} .. {ends[1]:.4f}")
     return cells

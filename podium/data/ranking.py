@@ -302,6 +302,12 @@ class RankingData:
         labels = ", no labels" if self.y is None else ""
         return f"RankingData({self.sizes}{labels})"
 
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        from podium.data.preview import show_data
+
+        return show_data(self)
+
     @property
     def sizes(self) -> str:
         """`"5 rows, 1 query, 2 features"`"""

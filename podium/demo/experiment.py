@@ -26,9 +26,17 @@ _MODELS: dict[str, dict[str, Any]] = {
 
 
 def store_results(
-    folder: Path, evaluations: Mapping[str, Evaluation], model: LambdaMART, seconds: float, web: Path
+    folder: Path,
+    evaluations: Mapping[str, Evaluation],
+    model: LambdaMART,
+    seconds: float,
+    web: Path,
+    shown: Mapping[str, Any],
 ) -> Results:
-    """One run per ranking; `seconds` is the time that training took, `web` the folder of the collection."""
+    """One run per ranking; `seconds` is the time that training took, `web` the folder of the collection.
+
+    shown: the texts of queries, and lists to be shown, for the description of the experiment.
+    """
     metrics, policy = list(next(iter(evaluations.values()))), next(iter(evaluations.values())).policy
     settings = {name: getattr(model, name) for name in ("n_estimators", "max_leaf_nodes")}
     about: dict[str, Any] = {
@@ -42,6 +50,7 @@ def store_results(
         "baseline": "BM25",
         "data": {path.name: f"sha256 {sha256(path.read_bytes()).hexdigest()}" for path in sorted(web.glob("*.*"))},
         "versions": {"podium": __version__, "numpy": np.__version__, "python": platform.python_version()},
+        **shown,
         "hardware": {"processor": platform.processor() or platform.machine(), "cores": usable_cores()},
     }
     curves = dict(zip(("held-out queries", "training queries"), map(dict, model.evals_.values())))

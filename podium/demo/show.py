@@ -94,7 +94,8 @@ def take_tour(folder: Path) -> Tour:
     shown = web.queries[SHOWN_QUERY]
     before, after = index.search(shown, _SHOWN_HITS), cascade.search(shown, _SHOWN_HITS)
     comparison = compare_evaluations(evaluations, metrics=METRICS[:1])
-    files, report = write_feature_files(folder), write_demo_report(folder, evaluations, cascade, seconds)
+    facts = {"query_texts": parts.test, "examples": [example_of(web, before, after)]}
+    files, report = write_feature_files(folder), write_demo_report(folder, evaluations, cascade, seconds, facts)
     return Tour(folder, web, parts, data, cascade, before, after, evaluations, comparison, files, report)
 
 
@@ -141,13 +142,25 @@ def evaluate_both(cascade: Cascade, web: Web, parts: Parts) -> dict[str, Evaluat
     return {name: evaluate_run(judged, one.run(parts.test, CANDIDATES), **rules) for name, one in systems.items()}
 
 
+def example_of(web: Web, before: Hits, after: CascadeHits) -> dict[str, Any]:
+    """Both lists of the query that is shown, as the report has them."""
+    grades = web.qrels[SHOWN_QUERY]
+    lists = {
+        name: [{"id": hit.id, "title": str(hit.stored["title"]), "grade": int(grades.get(hit.id, 0))} for hit in hits]
+        for name, hits in (("BM25", before), ("cascade", after))
+    }
+    for hit, rank in zip(lists["cascade"], after.first_ranks):
+        hit["before"] = rank
+    return {"query": SHOWN_QUERY, "text": before.query, "lists": lists}
+
+
 def write_demo_report(
-    folder: Path, evaluations: Mapping[str, Evaluation], cascade: Cascade, seconds: float
+    folder: Path, evaluations: Mapping[str, Evaluation], cascade: Cascade, seconds: float, facts: Mapping[str, Any]
 ) -> Path | None:
     """Store what was measured and, where matplotlib is installed, write report.html about it."""
     model = cascade.stages[0].model
     assert isinstance(model, LambdaMART)
-    results = store_results(_emptied(folder / "results"), evaluations, model, seconds, folder / "web")
+    results = store_results(_emptied(folder / "results"), evaluations, model, seconds, folder / "web", facts)
     if find_spec("matplotlib") is None:
         return None
     from podium.lab.report import write_report

@@ -30,6 +30,7 @@ from podium.evaluation.significance import (
     weighted_mean,
     wilcoxon_test,
 )
+from podium.formats.subtopics import SubtopicQrels
 from podium.formats.trec import Qrels, Run, refuse_other_than
 from podium.metrics.base import Metric
 from podium.metrics.measures.spelling import expand_names
@@ -70,14 +71,14 @@ def compare(
     """
     refuse_no_labels(y, "compare")
     settings = Settings(test, correction, level, permutations, resamples, moved, seed, interval)
-    names = _check_systems(systems, "runs" if isinstance(y, Qrels) else "scores")
+    names = _check_systems(systems, "runs" if isinstance(y, (Qrels, SubtopicQrels)) else "scores")
     _pairs(names, baseline, pairs)  # a misspelt name is reported before the work starts
     metrics = [metrics] if isinstance(metrics, (str, Metric)) else list(metrics)
     rules |= {"policy": policy, "n_jobs": n_jobs}
-    if isinstance(y, Qrels):
+    if isinstance(y, (Qrels, SubtopicQrels)):
         if qid is not None:
             raise ValueError("compare: got qid together with Qrels, which have the queries of the runs. Leave it out.")
-        metrics = expand_names(metrics)
+        metrics = _comparable(metrics)
         results = {name: _run_evaluated(name, systems[name], y, metrics, rules) for name in names}
     else:
         scores = {name: _scores_of(name, systems[name], len(y)) for name in names}
@@ -101,6 +102,7 @@ def compare_evaluations(
     policy = _common_policy(evaluations)
     queries, weights = _common_queries(evaluations)
     chosen = list(evaluations[names[0]].per_query) if metrics is None else metrics
+    directions = {str(metric): _higher_is_better(metric) for metric in chosen}
     parts = [
         compare_values(
             {system: _values_of(system, result, name, queries) for system, result in evaluations.items()},
@@ -108,18 +110,19 @@ def compare_evaluations(
             metric=name,
             policy=policy,
             query_weight=weights,
-            higher_is_better=_higher_is_better(metric),
+            higher_is_better=higher_is_better,
             baseline=baseline,
             pairs=pairs,
             settings=settings,
             n_jobs=n_jobs,
         )
-        for name, metric in {str(metric): metric for metric in chosen}.items()
+        for name, higher_is_better in directions.items()
     ]
     rows = [row for part in parts for row in part.rows]
     means = {metric: means for part in parts for metric, means in part.means.items()}
     values = {metric: columns for part in parts for metric, columns in part.values.items()}
-    return replace(parts[0], rows=rows, means=means, values=values, notes=_common_notes(evaluations))
+    judged = _judged(evaluations, list(means))
+    return replace(parts[0], rows=rows, means=means, values=values, notes=_common_notes(evaluations), judged=judged)
 
 
 def compare_values(
@@ -268,7 +271,9 @@ def _check_systems(systems: Any, what: str) -> list[str]:
     return list(systems)
 
 
-def _run_evaluated(name: str, run: Any, qrels: Qrels, metrics: Sequence[MetricLike], rules: Any) -> Evaluation:
+def _run_evaluated(
+    name: str, run: Any, qrels: Qrels | SubtopicQrels, metrics: Sequence[MetricLike], rules: Any
+) -> Evaluation:
     refuse_other_than(Run, run, f"system {name!r}")
     try:
         return evaluate_run(qrels, run, metrics=metrics, **rules)
@@ -316,6 +321,26 @@ def _higher_is_better(metric: Any) -> bool:
     if parsed.pools_queries:
         raise ValueError(f"{metric} is one value for all queries together; a comparison needs one per query.")
     return parsed.higher_is_better
+
+
+def _comparable(metrics: Sequence[MetricLike]) -> list[MetricLike]:
+    """Groups of trec_eval as their measures, without those that a comparison cannot have, such as counts."""
+    expanded: dict[MetricLike, None] = {}
+    for name in metrics:
+        members = expand_names([name])
+        if members != [name]:
+            members = [one for one in members if parse_metric(one, runs=True).summary == "mean"]
+        expanded |= dict.fromkeys(members)
+    return list(expanded)
+
+
+def _judged(evaluations: Mapping[str, Evaluation], metrics: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Of runs, per metric and system, how much is judged of what the values depend on."""
+    columns = {
+        metric: {system: result.judged[metric] for system, result in evaluations.items() if metric in result.judged}
+        for metric in metrics
+    }
+    return {metric: shares for metric, shares in columns.items() if shares}
 
 
 def _common_policy(evaluations: Mapping[str, Evaluation]) -> str:

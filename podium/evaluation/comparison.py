@@ -8,17 +8,17 @@ system (NaN) or of weight 0 is left out of their row, and counted.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from html import escape
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from podium._runtime.markup import csv_table, latex_table, latex_text, notebook_table
 from podium._runtime.words import check_choice, counted
 from podium.evaluation.intervals import INTERVALS, TOO_FEW_DIFFERENCES
 from podium.evaluation.significance import CORRECTIONS, TESTS
@@ -27,16 +27,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _LEAST_DRAWS = 1_000  # fewer cannot distinguish p = 0.01 from p = 0.005
-_LATEX = {character: f"\\{character}" for character in "&%$#_{}"} | {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    "[": "{[}",  # after the end of a row, a bare [ or * would be read as its argument
-    "*": "{*}",
-}
 
 
 @dataclass(frozen=True)
@@ -122,7 +112,24 @@ class PairComparison:
         return (
             f"{self._verdict()}, {_title(settings.test)} p {_p_text(self.p)}{after}; "
             f"better on {self.wins}, worse on {self.losses}, equal on {self.ties} of {queries}."
+            f"{self.disagreement and ' ' + self.disagreement}"
         )
+
+    @property
+    def disagreement(self) -> str:
+        """Why the interval and p lead to other conclusions, where they do: a sentence, else empty."""
+        (low, high), chance = self.interval, 1 - self.settings.level
+        if math.isnan(low) or math.isnan(self.p) or (not low <= 0 <= high) == (self.p < chance):
+            return ""
+        before = self.p_values[self.settings.test].get("none", self.p)
+        if self.p < chance:
+            return "The interval has 0 in it all the same: the test and the interval are different methods."
+        if before < chance:
+            return (
+                f"The interval is without 0 all the same: it is of this difference alone, as is p {_p_text(before)} "
+                f"before the correction for the number of comparisons."
+            )
+        return "The interval is without 0 all the same: the test and the interval are different methods."
 
     def _verdict(self) -> str:
         metric = _shown(self.metric)
@@ -147,7 +154,7 @@ class PairComparison:
         return self.settings.test == "wilcoxon" and better * (self.wins - self.losses) <= 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """Systems compared by one or more metrics. Print it, or take `rows`, `table()`, `as_dict()` or `to_latex()`."""
 
@@ -159,13 +166,23 @@ class Comparison:
     notes: tuple[str, ...] = ()
     queries: Sequence[Any] = ()
     values: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)  # metric -> system -> one per query
+    judged: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # of runs: metric -> system -> judged share
+
+    def __repr__(self) -> str:
+        systems = ", ".join(next(iter(self.means.values()), {}))
+        return f"Comparison({systems} by {', '.join(self.means)}; {counted(len(self.queries), 'query', 'queries')})"
 
     def __str__(self) -> str:
         lines = [f"{self._caption()}."]
         for metric, means in self.means.items():
-            lines += ["", f"{_shown(metric)}: " + ", ".join(f"{name} {mean:.4f}" for name, mean in means.items())]
+            listed = (f"{name} {mean:.4f}{self._coverage(metric, name)}" for name, mean in means.items())
+            lines += ["", f"{_shown(metric)}: {', '.join(listed)}"]
             lines += [row.explain() for row in self.rows if row.metric == metric]
         return "\n".join([*lines, "", *self.notes] if self.notes else lines)
+
+    def _coverage(self, metric: str, system: str) -> str:
+        share = self.judged.get(metric, {}).get(system)
+        return "" if share is None else f" (judged {share:.4f})"
 
     def __rich__(self) -> Table:
         return self.table()
@@ -180,7 +197,7 @@ class Comparison:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), caption=caption)
         table.caption_justify = "left"
         table.add_column("system")
-        for name in ("mean", "change", f"{_percent(self.settings.level)} interval", "p", "d", "+/-/="):
+        for name in self._columns():
             table.add_column(name, justify="right", no_wrap=True)
         for metric in self.means:
             table.add_row(Text(_shown(metric), style="bold"))
@@ -199,6 +216,7 @@ class Comparison:
                 "policy": self.policy,
                 "baseline": self.baseline,
                 "metrics": self.means,
+                **({"judged": self.judged} if self.judged else {}),
                 "settings": asdict(self.settings),
                 "comparisons": [{name: row[name] for name in row if name != "settings"} for row in rows],
                 "notes": self.notes,
@@ -225,10 +243,16 @@ class Comparison:
                 "high": row.interval[1],
                 "p": row.p,
                 **{name: getattr(row, name) for name in _CSV_COLUMNS[9:]},
+                **self._judged_pair(row),
             }
             for row in self.rows
         ]
-        return _csv([list(_CSV_COLUMNS), *(list(line.values()) for line in lines)])
+        return csv_table([list(lines[0]), *(list(line.values()) for line in lines)])
+
+    def _judged_pair(self, row: PairComparison) -> dict[str, float]:
+        shares = self.judged.get(row.metric, {})
+        pair = {"baseline_judged": row.baseline, "system_judged": row.system}
+        return {name: shares.get(system, math.nan) for name, system in pair.items()} if self.judged else {}
 
     def queries_csv(self, delimiter: str = ",") -> str:
         """One line per metric and query: the value of each system, and for each pair who wins, if one does."""
@@ -244,20 +268,36 @@ class Comparison:
                     for first, second in pairs
                 ]
                 lines.append([metric, query, *values, *winners])
-        return _csv(lines, delimiter)
+        return csv_table(lines, delimiter)
 
     def to_latex(self) -> str:
         r"""A `tabular` for the booktabs package, one column per metric, marks for p < 0.05 (*) and p < 0.01 (**).
 
         Rows are the systems with their means or, when all pairs were compared, the pairs with their differences.
         """
-        header = " & ".join(["System", *(_latex(_shown(metric)) for metric in self.means)])
-        lines = [f"{' & '.join(cells)} \\\\" for cells in self._latex_rows()]
+        header = " & ".join(["System", *(latex_text(_shown(metric)) for metric in self.means)])
+        lines = [header, *(" & ".join(cells) for cells in self._latex_rows())]
         if self.baseline is not None:
-            lines.insert(1, "\\midrule")
-        top = [f"% {' '.join(self._caption().split())}", f"\\begin{{tabular}}{{l{'r' * len(self.means)}}}"]
-        rules = ["\\toprule", f"{header} \\\\", "\\midrule", *lines, "\\bottomrule"]
-        return "\n".join([*top, *rules, "\\end{tabular}"])
+            lines.insert(2, "\\midrule")
+        caption = "\n".join((self._caption(), *self._judged_lines()))
+        return latex_table(caption, f"l{'r' * len(self.means)}", lines)
+
+    def _columns(self) -> list[str]:
+        judged = ["judged"] if self.judged else []
+        return ["mean", *judged, "change", f"{_percent(self.settings.level)} interval", "p", "d", "+/-/="]
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the table, with its rows explained."""
+        heading = ["system", *self._columns()]
+        rows = [[_shown(metric), *cells] for metric in self.means for cells in self._cells(metric)]
+        sentences = "".join(f"<li>{escape(row.explain())}</li>" for row in self.rows)
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+        return f"{notebook_table(self._caption(), ['metric', *heading], rows)}<ul>{sentences}</ul>{notes}"
+
+    def _judged_lines(self) -> Iterator[str]:
+        for metric, shares in self.judged.items():
+            listed = ", ".join(f"{system} {share:.4f}" for system, share in shares.items())
+            yield f"Judged, of what {_shown(metric)} depends on: {listed}"
 
     def _caption(self) -> str:
         test, correction = _title(self.settings.test), self.settings.correction
@@ -275,7 +315,7 @@ class Comparison:
 
     def _cells(self, metric: str) -> Iterator[list[str]]:
         if self.baseline is not None:
-            yield [self.baseline, f"{self.means[metric][self.baseline]:.4f}"]
+            yield [self.baseline, f"{self.means[metric][self.baseline]:.4f}", *self._judged_cell(metric, self.baseline)]
         for row in self.rows:
             if row.metric == metric:
                 name = row.system if self.baseline is not None else f"{row.system} - {row.baseline}"
@@ -284,6 +324,7 @@ class Comparison:
                 yield [
                     name,
                     f"{row.system_mean:.4f}",
+                    *self._judged_cell(metric, row.system),
                     f"{_signed(row.difference)}{row.mark}",
                     ends,
                     _p_text(row.p).removeprefix("= ").replace(" ", ""),
@@ -291,32 +332,30 @@ class Comparison:
                     f"{row.wins}/{row.losses}/{row.ties}",
                 ]
 
+    def _judged_cell(self, metric: str, system: str) -> list[str]:
+        if not self.judged:
+            return []
+        share = self.judged.get(metric, {}).get(system)
+        return ["" if share is None else f"{share:.4f}"]
+
     def _latex_rows(self) -> Iterator[list[str]]:
         if self.baseline is not None:
             means = [_latex_number(f"{means[self.baseline]:.4f}") for means in self.means.values()]
-            yield [_latex(self.baseline), *means]
+            yield [latex_text(self.baseline), *means]
         for baseline, system in dict.fromkeys((row.baseline, row.system) for row in self.rows):
             rows = [row for row in self.rows if (row.baseline, row.system) == (baseline, system)]
             if self.baseline is None:
                 changes = [_latex_number(_signed(row.difference), row.mark) for row in rows]
-                yield [f"{_latex(system)} $-$ {_latex(baseline)}", *changes]
+                yield [f"{latex_text(system)} $-$ {latex_text(baseline)}", *changes]
             else:
                 means = [_latex_number(f"{self.means[row.metric][system]:.4f}", row.mark) for row in rows]
-                yield [_latex(system), *means]
+                yield [latex_text(system), *means]
 
 
 _CSV_COLUMNS = (
     *("metric", "baseline", "system", "baseline_mean", "system_mean", "difference"),
     *("low", "high", "p", "effect_size", "wins", "losses", "ties", "queries", "left_out"),
 )
-
-
-def _csv(rows: Sequence[Sequence[Any]], delimiter: str = ",") -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
-    for row in rows:
-        writer.writerow(["" if isinstance(cell, float) and not math.isfinite(cell) else cell for cell in row])
-    return text.getvalue()
 
 
 def _winner(first: str, second: str, value: float, other: float, higher_is_better: bool) -> str:
@@ -360,10 +399,6 @@ def _p_text(p: float) -> str:
 
 def _signed(difference: float) -> str:
     return f"{difference:+z.4f}"  # z: no minus before a zero
-
-
-def _latex(text: str) -> str:
-    return "".join(_LATEX.get(character, character) for character in " ".join(text.split()))
 
 
 def _latex_number(number: str, mark: str = "") -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from podium._runtime.compiler import Array
 from podium.metrics.base import Metric
 from podium.metrics.lists import RankedLists, heads, rank_lists
 from podium.metrics.policies import Ties
+
+if TYPE_CHECKING:
+    from podium.formats.subtopics import SubtopicQrels
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +29,7 @@ class JudgedRows:
     query_weight: Array | None = None
     judged: tuple[Array, Array] | None = None
     whole_labels: bool = False  # known to be integers
+    subtopics: SubtopicQrels | None = None  # then labels are numbers of documents in these qrels
 
     def grouped_by(self, order: Array) -> JudgedRows:
         """Rows in the order of the input, grouped."""
@@ -63,7 +67,7 @@ class Rankings:
 
     def _ranked(self, ties: Ties, pooled: bool) -> RankedLists:
         judged = self.judged
-        return rank_lists(
+        lists = rank_lists(
             self.scores,
             np.maximum(judged.labels, 0.0) if pooled else judged.labels,
             np.array([0, len(judged.labels)]) if pooled else judged.offsets,
@@ -74,6 +78,7 @@ class Rankings:
             single=self.single,
             n_jobs=self.n_jobs,
         )
+        return lists if judged.subtopics is None else replace(lists, subtopics=judged.subtopics)
 
 
 def _cut(lists: RankedLists, depth: int) -> RankedLists:

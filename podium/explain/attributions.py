@@ -7,10 +7,9 @@ within a query count, so values can be centred there: they then add up to what a
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from podium._runtime.words import counted
 from podium.data.query_ids import as_query_ids, group_rows
 from podium.data.ranking import RankingData
 from podium.data.sparse import FeatureMatrix, as_dense
+from podium.explain.drawable import Drawable
 from podium.explain.importances import Importance
 from podium.explain.shapley import Paths
 from podium.explain.subjects import columns_for, refuse_unfitted
@@ -60,12 +60,14 @@ class Attributions:
 
 
 @dataclass(frozen=True, eq=False)
-class ShapSummary:
+class ShapSummary(Drawable):
     """How much each feature moves documents within their queries, over a data set.
 
     `sizes` has one number per feature: the size of its values, centred per query, averaged over the documents of each
     query and then over the queries, so that a query with many documents counts as much as one with few.
     """
+
+    drawing: ClassVar[str] = "draw_summary"
 
     attributions: Attributions  # centred per query
     rows: np.ndarray  # (rows, features): the values of the features, for pictures
@@ -86,12 +88,6 @@ class ShapSummary:
     def table(self) -> Table:
         """A table for rich, the largest first."""
         return self.importance().table()
-
-    def picture(self, path: str | os.PathLike[str]) -> None:
-        """Draw one dot per document and feature (a beeswarm) to an SVG or PNG file. Needs matplotlib."""
-        from podium.explain.drawings import draw_summary
-
-        draw_summary(self, path)
 
     def headline(self) -> str:
         return f"{self.importance().kind}, {counted(len(self.rows), 'document')}:"

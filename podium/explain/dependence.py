@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from podium.data.sparse import FeatureMatrix, as_dense, is_sparse
+from podium.explain.drawable import Drawable
 from podium.explain.subjects import find_feature, names_for, refuse_unfitted
 
 _POINTS = 20
 
 
 @dataclass(frozen=True, eq=False)
-class Dependence:
+class Dependence(Drawable):
     """The scores of all rows with the feature set to each value of a grid: each row's own curve, and their mean."""
+
+    drawing: ClassVar[str] = "draw_dependence"
 
     feature: str
     grid: np.ndarray  # (points,) float64, rising
@@ -30,12 +32,6 @@ class Dependence:
 
     def as_dict(self) -> dict[str, Any]:
         return {"feature": self.feature, "grid": self.grid.tolist(), "mean": self.mean.tolist()}
-
-    def picture(self, path: str | os.PathLike[str]) -> None:
-        """Draw the mean, and the curves of single rows in the background, to an SVG or PNG file. Needs matplotlib."""
-        from podium.explain.drawings import draw_dependence
-
-        draw_dependence(self, path)
 
     def __str__(self) -> str:
         lines = [f"{value:>12.4g}  {score:.4f}" for value, score in zip(self.grid, self.mean)]

@@ -7,10 +7,9 @@ that these queries cannot show that the feature is of use.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from podium._runtime.once import once
 from podium.evaluation.evaluating import Evaluation
 from podium.evaluation.intervals import TOO_FEW_DIFFERENCES, mean_interval
 from podium.evaluation.significance import paired_differences
+from podium.explain.drawable import Drawable
 from podium.metrics.base import Metric
 
 if TYPE_CHECKING:
@@ -40,8 +40,10 @@ class ImportanceDrop:
 
 
 @dataclass(frozen=True, eq=False)
-class ImportanceDrops:
+class ImportanceDrops(Drawable):
     """One drop per feature or group. Print it, or take `ranked()`, `table()`, `picture(path)` or `as_dict()`."""
+
+    drawing: ClassVar[str] = "draw_drops"
 
     what: str  # "when shuffled"
     metric: str
@@ -84,12 +86,6 @@ class ImportanceDrops:
         for one in self.ranked():
             table.add_row(Text(one.name), f"{one.drop:+z.4f}", self._words(one))
         return table
-
-    def picture(self, path: str | os.PathLike[str]) -> None:
-        """Draw the drops with their intervals to an SVG or PNG file. Needs matplotlib."""
-        from podium.explain.drawings import draw_drops
-
-        draw_drops(self, path)
 
     def __str__(self) -> str:
         width = max(map(len, self.names), default=0)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from podium._runtime.words import check_choice
+from podium.explain.drawable import Drawable
 from podium.explain.subjects import columns_for, refuse_other_models
 from podium.learners.trees.scoring.forest import Forest
 from podium.models.trees.boosted import BoostedTrees
@@ -26,8 +27,10 @@ _ROWS_PRINTED = 20
 
 
 @dataclass(frozen=True, eq=False)
-class Importance:
+class Importance(Drawable):
     """One number per feature, in the order of the features. Print it, or take `sorted()`, `top(k)` or `as_dict()`."""
+
+    drawing: ClassVar[str] = "draw_importance"
 
     kind: str
     names: tuple[str, ...]

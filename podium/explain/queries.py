@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,6 +11,8 @@ from podium._runtime.words import counted, did_you_mean
 from podium.data.ranking import RankingData
 from podium.data.sparse import as_dense
 from podium.explain.attributions import attribute, centre
+from podium.explain.drawable import Drawable
+from podium.explain.lambdas import Lambdas, lambdas
 from podium.explain.reasons import Why, why
 from podium.explain.subjects import columns_for, refuse_unfitted
 
@@ -46,8 +47,10 @@ class RankedDocument:
 
 
 @dataclass(frozen=True)
-class QueryExplained:
+class QueryExplained(Drawable):
     """The best documents of a query, and what puts each above, or below, the query's mean document."""
+
+    drawing: ClassVar[str] = "draw_query"
 
     query: str
     documents: int
@@ -60,13 +63,6 @@ class QueryExplained:
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
-
-    def picture(self, path: str | os.PathLike[str]) -> None:
-        """Draw bars for each document, to an SVG or PNG file by its suffix. Needs matplotlib."""
-        from podium.explain.drawings import draw_attributions
-
-        documents = [f"{one.rank}. {one.document}" for one in self.top]
-        draw_attributions(documents, [[(f.feature, f.contribution) for f in one.features] for one in self.top], path)
 
 
 def find_query(data: RankingData, query: str) -> tuple[RankingData, list[str]]:
@@ -109,6 +105,13 @@ def explain_pair(model: Any, data: RankingData, query: str, documents: tuple[str
             raise ValueError(f"Query {query} has no document {document!r}; it has {_listed(called)}.{hint}")
     first, second = map(called.index, documents)
     return why(model, part, first, second, documents=documents)
+
+
+def explain_lambdas(model: Any, data: RankingData, query: str, metric: str) -> Lambdas:
+    """The pairs of a query's documents at the scores of a model, as training with this metric sees them."""
+    refuse_unfitted(model)
+    part, called = find_query(data, query)
+    return lambdas(model.predict(part), part.labels_for("--lambdas"), metric=metric, documents=called)
 
 
 def _best_first(scores: np.ndarray, called: list[str]) -> list[int]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from podium.data.sparse import as_dense
 from podium.explain.attributions import Attributions, attribute
+from podium.explain.drawable import Drawable
 from podium.explain.subjects import columns_for, refuse_unfitted
 
 if TYPE_CHECKING:
@@ -32,8 +32,10 @@ class Reason:
 
 
 @dataclass(frozen=True)
-class Why:
+class Why(Drawable):
     """Document i against document j. Print it, or take `text`, `table()`, `picture(path)` or `as_dict()`."""
+
+    drawing: ClassVar[str] = "draw_why"
 
     documents: tuple[str, str]
     scores: tuple[float, float]
@@ -70,12 +72,6 @@ class Why:
             table.add_row(Text(reason.feature), *values)
         table.add_row("score", *(f"{score:.4f}" for score in self.scores), f"{self.difference:+.4f}", style="bold")
         return table
-
-    def picture(self, path: str | os.PathLike[str]) -> None:
-        """Draw the contributions as bars, to an SVG or PNG file by its suffix. Needs matplotlib."""
-        from podium.explain.drawings import draw_why
-
-        draw_why(self, path)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, unrounded, for `json.dumps`; a missing value is None."""

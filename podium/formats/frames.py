@@ -7,7 +7,7 @@ categorical type, and those of text, become categories.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from importlib import import_module
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from podium._runtime.words import did_you_mean
+from podium._runtime.words import check_choice, did_you_mean
 from podium.data.categories import Categories
 from podium.data.precision import Pair, merged_columns, warn_of_merged
 from podium.data.query_ids import as_query_ids, group_rows
@@ -71,15 +71,22 @@ def arrays_from_frame(frame: Any, asked: ColumnNames) -> dict[str, Any]:
 
 def frame_from_data(data: RankingData, backend: str = "pandas") -> Any:
     """A table of the kind named by `backend`: label, qid, docid and weights where known, then the features."""
-    if backend not in BACKENDS:
-        raise ValueError(
-            f"backend must be one of {', '.join(BACKENDS)}; got {backend!r}.{did_you_mean(backend, BACKENDS)}"
-        )
-    module = optional_package(backend)
+    module = _module_of(backend)
     columns: dict[str, Any] = dict(columns_of(data))
     for name, known in (data.categories or {}).items():
         columns[name] = _typed(backend, module, columns[name], known)
-    return module.table(columns) if backend == "pyarrow" else module.DataFrame(columns)
+    return make_frame(columns, backend)
+
+
+def make_frame(columns: Mapping[str, Any], backend: str = "pandas") -> Any:
+    """A table of these columns: "pandas", "polars" or "pyarrow"."""
+    module = _module_of(backend)
+    return module.table(dict(columns)) if backend == "pyarrow" else module.DataFrame(dict(columns))
+
+
+def _module_of(backend: str) -> Any:
+    check_choice("backend", backend, BACKENDS)
+    return optional_package(backend)
 
 
 def _typed(backend: str, module: Any, places: np.ndarray, known: Sequence[Any]) -> Any:

@@ -104,8 +104,18 @@ TABLE = FileKind(
     largest=16 << 30,
     sealed=False,
 )
+SPILL = replace(
+    DATA,
+    mark=b"spill",
+    name="Podium spill file",
+    holds="rows of a training on several machines",
+    use="It is removed when that training ends.",
+    make="Run the training again.",
+    mend="Remove its folder and run the training again.",
+    largest=1 << 48,
+)
 CASCADE_FILE = "cascade.podium"  # in the folder of a cascade
-KINDS = (DATA, MODEL, CHECKPOINT, INDEX, SEGMENT, CASCADE, TABLE)
+KINDS = (DATA, MODEL, CHECKPOINT, INDEX, SEGMENT, CASCADE, TABLE, SPILL)
 
 
 def check_kind(path: FilePath, kind: FileKind, start: bytes) -> None:

@@ -264,7 +264,7 @@ def _codes(values: np.ndarray, known: list[Any], where: str) -> np.ndarray:
 
 
 def _warn_if_unknown(codes: np.ndarray, values: np.ndarray, where: str) -> None:
-    _warn_of_unknown(np.isnan(codes) & np.asarray(values == values, dtype=bool), np.isnan(codes), where)
+    warn_of_unknown(np.isnan(codes) & np.asarray(values == values, dtype=bool), np.isnan(codes), where)
 
 
 def _table_of(X: Any) -> nw.DataFrame[Any] | None:
@@ -282,11 +282,11 @@ def _numbers(column: nw.Series[Any], names: list[Any]) -> np.ndarray:
     numbers = np.array([places.get(value, np.nan) for value in column.to_list()], dtype=np.float64)
     missing = np.isnan(numbers)
     if missing.any():
-        _warn_of_unknown(missing & ~column.is_null().to_numpy().astype(bool), missing, f"column {column.name!r}")
+        warn_of_unknown(missing & ~column.is_null().to_numpy().astype(bool), missing, f"column {column.name!r}")
     return numbers
 
 
-def _warn_of_unknown(unknown: np.ndarray, missing: np.ndarray, where: str) -> None:
+def warn_of_unknown(unknown: np.ndarray, missing: np.ndarray, where: str) -> None:
     """Warn if training knew none of the values, or not all; rare new names (below 1 %) are nothing unusual."""
     if unknown.any() and missing.all():
         warn(f"{where}: training knew none of these values; all count as missing.")

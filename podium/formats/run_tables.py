@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from podium._runtime.words import check_choice, counted
+from podium._runtime.words import counted
 from podium.data.query_ids import as_query_ids, group_rows
-from podium.formats.frames import BACKENDS, _complete_numbers, _docids, _eager, _ids, no_column, optional_package
+from podium.formats.frames import _complete_numbers, _docids, _eager, _ids, make_frame, no_column
 
 
 def pairs_of_frame(frame: Any, qid: str, docid: str, value: str) -> dict[str, dict[str, float]]:
@@ -38,13 +38,11 @@ def pairs_of_frame(frame: Any, qid: str, docid: str, value: str) -> dict[str, di
 
 def frame_of_pairs(pairs: Any, value: str, backend: str) -> Any:
     """A table with the columns qid, docid and the value; of a run also the rank."""
-    check_choice("backend", backend, BACKENDS)
-    module = optional_package(backend)
     lengths = np.diff(pairs.offsets)
     columns = {"qid": np.repeat(pairs.query_ids, lengths), "docid": pairs.docids, value: pairs.values}
     if value == "score":
         columns["rank"] = np.arange(len(pairs)) - np.repeat(pairs.offsets[:-1], lengths) + 1
-    return module.table(columns) if backend == "pyarrow" else module.DataFrame(columns)
+    return make_frame(columns, backend)
 
 
 def pairs_of_hits(answers: Mapping[Any, Any]) -> dict[str, dict[str, float]]:

@@ -176,11 +176,13 @@ class _Layout:
     most: int
     value: int  # the column of the number, from 0
     value_name: str
+    repeats: str  # what to do about a document that is twice in a query
     rank: int = NO_RANK  # the column of the rank
 
 
-_QRELS = _Layout("qrels", "qid iteration docno relevance", 4, 4, 3, "relevance")
-_RUN = _Layout("a run", "qid Q0 docno rank score tag", 5, 6, 4, "score", rank=3)
+_SUBTOPICS = "remove one of them, or ask for measures of subtopics, such as alpha_nDCG@20, if column 2 has these"
+_QRELS = _Layout("qrels", "qid iteration docno relevance", 4, 4, 3, "relevance", _SUBTOPICS)
+_RUN = _Layout("a run", "qid Q0 docno rank score tag", 5, 6, 4, "score", "remove one of them", rank=3)
 _BLANK_BYTES = b" \t\n\r\x0b\x0c"  # what bytes.split takes for blanks
 _NOT_IN_NAMES = np.isin(np.arange(256), list(_BLANK_BYTES + b"\0"))
 
@@ -280,11 +282,11 @@ def _read(path: FilePath, layout: _Layout) -> tuple[Columns, str | None]:
     texts = Texts.concat([rows.documents for rows in blocks])
     order, offsets, _ = group_rows(codes)
     if layout.rank != NO_RANK:
-        _warn_of_contradictions(path, codes, ranks, values)
+        _warn_of_contradictions(path, codes, ranks, values, lines)
     if order is not None:
         texts, values, lines = texts.take(order), values[order], lines[order]
     names = [query.decode("utf-8", "surrogateescape") for query in queries]
-    _refuse_repeats_in_file(path, names, offsets, texts, lines)
+    _refuse_repeats_in_file(path, names, offsets, texts, lines, layout.repeats)
     return (object_array(names), offsets, texts, values), tag
 
 
@@ -322,7 +324,7 @@ def _finished(path: FilePath, first_line: int, block: Block, layout: _Layout) ->
     return values
 
 
-def _warn_of_contradictions(path: FilePath, queries: Array, ranks: Array, scores: Array) -> None:
+def _warn_of_contradictions(path: FilePath, queries: Array, ranks: Array, scores: Array, lines: Array) -> None:
     """Warn of documents with a higher score than the one that is ranked right above them."""
     same = queries[1:] == queries[:-1]
     in_order = (ranks[1:] > ranks[:-1]) & (scores[1:] <= scores[:-1])
@@ -333,9 +335,10 @@ def _warn_of_contradictions(path: FilePath, queries: Array, ranks: Array, scores
     wrong = (queries[1:] == queries[:-1]) & (ranks[1:] > ranks[:-1]) & (scores[1:] > scores[:-1])
     if not wrong.any():
         return
-    number = len(np.unique(queries[1:][wrong]))
+    number, line = len(np.unique(queries[1:][wrong])), int(lines[order][1:][wrong].min())
     where = f"{counted(number, 'query', 'queries')}, {counted(int(wrong.sum()), 'document')}"
-    message = f"{os.fspath(path)}: scores contradict ranks ({where} with a higher score than the one ranked above)"
+    what = f"scores contradict ranks ({where} with a higher score than the one ranked above)"
+    message = f"{os.fspath(path)}, line {line}: {what}"
     warn(f"{message}. The scores decide, as in trec_eval; higher is better.")
 
 
@@ -380,14 +383,16 @@ def _checked(queries: list[str], offsets: Array, documents: list[str], values: A
     return object_array(queries), offsets, Texts.of(documents), numbers
 
 
-def _refuse_repeats_in_file(path: FilePath, queries: list[str], offsets: Array, documents: Texts, lines: Array) -> None:
+def _refuse_repeats_in_file(
+    path: FilePath, queries: list[str], offsets: Array, documents: Texts, lines: Array, advice: str
+) -> None:
     repeat = first_repeat(documents.data, documents.offsets, offsets)
     if repeat is None:
         return
     row, earlier = repeat
     query = queries[int(np.searchsorted(offsets, row, side="right")) - 1]
     word = shown(documents[row].encode("utf-8", "surrogateescape"))
-    message = f"document {word} of query {query!r} is already at line {lines[earlier]}; remove one of them."
+    message = f"document {word} of query {query!r} is already at line {lines[earlier]}; {advice}."
     raise FormatError(path, message, int(lines[row]))
 
 

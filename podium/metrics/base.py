@@ -7,6 +7,7 @@ A metric is an immutable value with a name. To add one, write `value`; the brute
 from __future__ import annotations
 
 import math
+from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Self
 
@@ -35,6 +36,8 @@ class Metric:
     higher_is_better: ClassVar[bool] = True
     cut_by_policy: ClassVar[bool] = False  # without a cutoff it takes the policy's default_cutoff, if that has one
     runs_only: ClassVar[bool] = False  # defined for a run and its qrels, not for the scores of given rows
+    reads_labels: ClassVar[bool] = True  # False: it depends on which documents are retrieved and judged only
+    needs_subtopics: ClassVar[bool] = False  # read from qrels that judge documents for each subtopic
     summary: ClassVar[str] = "mean"  # of the values of all queries: "mean", "sum", "geometric" (mean), or "text": none
 
     cutoff: int | None = None
@@ -64,7 +67,12 @@ class Metric:
 
     @property
     def name(self) -> str:
-        """What `parse_metric` reads back: `ndcg@10`, `err@10(rmax=4)`."""
+        """What `parse_metric` reads back: the name that was given to it, or `own_name`."""
+        return str(vars(self).get("_given") or self.own_name)
+
+    @property
+    def own_name(self) -> str:
+        """The name in our spelling: `ndcg@10`, `err@10(rmax=4)`."""
         cutoff = "" if self.cutoff is None else f"@{self.cutoff}"
         settings = [self._setting(f.name) for f in fields(self) if f.name not in ("cutoff", "policy")]
         shown = [setting for setting in settings if setting]
@@ -72,6 +80,12 @@ class Metric:
 
     def __str__(self) -> str:
         return self.name
+
+    def called(self, name: str | None) -> Self:
+        """The same metric, equal to this one, whose name is printed as it was given."""
+        named = copy(self)
+        object.__setattr__(named, "_given", name)
+        return named
 
     def value(self, ranked_labels: np.ndarray, judged: np.ndarray | None = None) -> float:
         """The metric of one list. `judged` holds the labels of all judged documents when the list lacks some."""
@@ -117,7 +131,7 @@ class Metric:
 
     def under(self, policy: Policy) -> Self:
         """The same metric by another policy's rules."""
-        return replace(self, policy=policy)
+        return replace(self, policy=policy).called(vars(self).get("_given"))
 
     def summarise(self, values: np.ndarray, weights: np.ndarray | None = None) -> float:
         """One number for all queries, from those with a value; NaN where there is none."""

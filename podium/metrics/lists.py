@@ -6,7 +6,7 @@ All that a metric needs: the ranking that the scores give, and which neighbours 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from podium.metrics.policies import Ties
 from podium.metrics.sorting import LONG_LIST, SortWorkspace, falling_keys, pack, sort_places, sort_short, unpack
 from podium.metrics.sorting import make_sort_workspace as _workspace
 from podium.metrics.sorting_names import sort_named_ties
+
+if TYPE_CHECKING:
+    from podium.formats.subtopics import SubtopicQrels
 
 UNJUDGED, UNLABELLED = -1.0, -2.0  # not in the qrels; in them with a negative label: pooled, but not judged
 Scored = tuple[Array, Array, Array]  # scores, labels (or none), offsets
@@ -36,6 +39,7 @@ class RankedLists:
     judged_offsets: Array | None = None
     average_ties: bool = False
     codes: Array | None = None  # of a run: ranked labels, or UNJUDGED or UNLABELLED, which are 0 in `labels`
+    subtopics: SubtopicQrels | None = None  # then labels, codes and judged are numbers of documents in these qrels
 
     @classmethod
     def one(cls, ranked_labels: Array, judged: Array | None = None) -> RankedLists:

@@ -14,7 +14,7 @@ from podium._runtime.words import did_you_mean, is_slip
 from podium.metrics.additive import DCG, NDCG, RBP, MeanNDCG, Precision, Recall
 from podium.metrics.base import Metric
 from podium.metrics.cascade import ERR, ReciprocalRank
-from podium.metrics.measures.spelling import TREC_FAMILIES, own_name
+from podium.metrics.measures.spelling import GROUPS, TREC_FAMILIES, own_name
 from podium.metrics.pairs import AUC, Inversions
 from podium.metrics.policies import POLICIES, Policy, get_policy
 from podium.metrics.precision import AveragePrecision
@@ -63,28 +63,23 @@ MEASURES: Registry[type[Metric]] = Registry(
         "gm_bpref": f"{_MODULE}.sets:GeometricPreference",
         "relstring": f"{_MODULE}.strings:RelevanceString",
         "runid": f"{_MODULE}.strings:RunName",
+        "alpha_ndcg": f"{_MODULE}.subtopics:AlphaNDCG",
+        "alpha_dcg": f"{_MODULE}.subtopics:AlphaDCG",
+        "err_ia": f"{_MODULE}.subtopics:IntentAwareERR",
+        "nerr_ia": f"{_MODULE}.subtopics:NormalisedIntentAwareERR",
+        "nrbp": f"{_MODULE}.subtopics:NRBP",
+        "nnrbp": f"{_MODULE}.subtopics:NormalisedNRBP",
+        "ap_ia": f"{_MODULE}.subtopics:IntentAwareAP",
+        "p_ia": f"{_MODULE}.subtopics:IntentAwarePrecision",
+        "strecall": f"{_MODULE}.subtopics:SubtopicRecall",
     },
-    {"r_prec": "rprec", "gmap": "gm_map", "hit": "success", "hits": "success", "hitrate": "success"},
+    {"r_prec": "rprec", "gmap": "gm_map", "hit": "success", "hits": "success", "hitrate": "success"}
+    | {"map_ia": "ap_ia", "strec": "strecall"},
 )
 KNOWN_METRICS: Mapping[str, type[Metric]] = ChainMap(METRICS, MEASURES)  # of both tables
 
 # Other metrics of the field: nearest in their letters is one that measures something else.
-_OTHER_METRICS = {
-    "infndcg",
-    "xinfap",
-    "nerr",
-    "udcg",
-    "q",
-    "map_ia",
-    "err_ia",
-    "p_ia",
-    "tau",
-    "pcr",
-    "nrbp",
-    "bpm",
-    "inst",
-}
-_OTHER_METRICS |= {"alpha_dcg", "strec", "strecall", "sdcg", "accuracy"}
+_OTHER_METRICS = {"infndcg", "xinfap", "nerr", "udcg", "q", "tau", "pcr", "bpm", "inst", "sdcg", "accuracy"}
 _SETTINGS_OF_IR_MEASURES = {"rel": "relevant", "p": "persistence"}
 Registered = TypeVar("Registered", bound=type[Metric])
 _PATTERN = re.compile(
@@ -103,8 +98,8 @@ def register_metric(metric: Registered) -> Registered:
 def parse_metric(metric: str | Metric, policy: Policy | None = None, *, runs: bool = False) -> Metric:
     """The metric with this name, by the policy's rules. A trailing `-` scores empty queries 0, as in XGBoost.
 
-    Names are Podium's, trec_eval's or ir_measures'. Without a policy, a name is taken by the rules of `standard`, and a
-    Metric keeps its own. `runs`: whether it may be a measure of runs only, such as `num_rel_ret`.
+    Names are Podium's, trec_eval's or ir_measures', and print as given. Without a policy, a name is taken by the rules
+    of `standard`, and a Metric keeps its own. `runs`: whether it may be a measure of runs only, such as `num_rel_ret`.
     """
     if isinstance(metric, Metric):
         _refuse_runs_only(type(metric), str(metric), runs)
@@ -122,7 +117,9 @@ def parse_metric(metric: str | Metric, policy: Policy | None = None, *, runs: bo
     if match["minus"]:
         settings |= _empty_as_zero(kind, metric)
     cutoff = None if match["cutoff"] is None else int(match["cutoff"])
-    return kind(cutoff, policy=policy, **settings)
+    parsed = kind(cutoff, policy=policy, **settings)
+    is_cut_by_policy = cutoff is None and parsed.cutoff is not None  # which only our name says
+    return parsed if is_cut_by_policy or metric.strip() == parsed.own_name else parsed.called(metric.strip())
 
 
 def _refuse_runs_only(kind: type[Metric], metric: str, runs: bool) -> None:
@@ -192,6 +189,8 @@ def _empty_as_zero(kind: type[Metric], metric: str) -> dict[str, float]:
 
 def _hint(metric: str) -> str:
     """What may have been meant: the nearest name if it differs by a slip, else what there is."""
+    if metric.strip().lower() in GROUPS:
+        return " That is a group of trec_eval's measures, which evaluate runs: podium eval QRELS RUN, or evaluate_run."
     name, at, rest = metric.strip().lower().partition("@")
     if at and name in KNOWN_METRICS:
         return " Expected name@cutoff(settings), with an integer cutoff from 1."

@@ -61,6 +61,11 @@ class KernelRankSVM(SeedParameter, MarginRanker):
         high=10**6,
     )
 
+    fitted_attributes: ClassVar[Mapping[str, str]] = {
+        "documents_": "The training documents of the sum, with the kernel that rows are compared with them by.",
+        "factors_": "One factor per document of documents_.",
+        "intercept_": "Constant that is added to every score.",
+    }
     search_space: ClassVar[Mapping[str, Any]] = {**MarginRanker.search_space, "gamma": [None, 1e-3, 1e-2, 1e-1, 1.0]}
     scoring_parameters: ClassVar[tuple[str, ...]] = ("kernel", "degree", "coef0")
     state_facts: ClassVar[Mapping[str, Fact]] = {

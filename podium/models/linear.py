@@ -60,6 +60,12 @@ LINEAR_SPACE: dict[str, Any] = {"l2_regularization": {"low": 1e-4, "high": 1.0, 
 class LinearScores(ImputeParameters, Ranker):
     """Models whose score is linear in the columns: `coef_`, `intercept_`, and the means of the training rows."""
 
+    fitted_attributes: ClassVar[Mapping[str, str]] = {
+        "coef_": "One weight per column (feature, transformed feature or basis function).",
+        "intercept_": "Constant that is added to every score.",
+        "feature_means_": "Mean of each column over the training rows, which explanations refer to.",
+        "feature_importances_": "Share of each weight in the sum of their sizes, one per column.",
+    }
     allows_missing: ClassVar[bool] = False
     allows_sparse: ClassVar[bool] = False
     state_facts: ClassVar[Mapping[str, Fact]] = {"intercept": Fact("a finite number", is_number)}
@@ -174,6 +180,9 @@ class LinearRanker(SeedParameter, RoundsParameter, ValidationParameter, LinearSc
         high=1e6,
     )
 
+    fitted_attributes: ClassVar[Mapping[str, str]] = {
+        "basis_": "The fitted basis functions, or None without basis.",
+    }
     step_word: ClassVar[str] = "round"
     search_space: ClassVar[Mapping[str, Any]] = LINEAR_SPACE
     scoring_parameters: ClassVar[tuple[str, ...]] = ("basis", "degree", "width", "interactions", "sigma")

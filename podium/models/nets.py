@@ -161,6 +161,9 @@ class TrainedNet(
     """What all nets have in common. Members define the objective, the shape and the scoring function."""
 
     auto_values = staticmethod(net_values_for)
+    fitted_attributes: ClassVar[Mapping[str, str]] = {
+        "net_": "The trained network as a function of NumPy: its shape, its inputs and its weights.",
+    }
     step_word: ClassVar[str] = "epoch"
     steps_parameter: ClassVar[str | None] = "max_epochs"
     default_patience: ClassVar[int] = 10

@@ -40,6 +40,11 @@ class EstimatorRanker(SeedParameter, ImputeParameters, Ranker):
         True, "Standardize the features for the estimator, by means and standard deviations of the training rows."
     )
 
+    fitted_attributes: ClassVar[Mapping[str, str]] = {
+        "estimator_": "The fitted estimator of scikit-learn; a loaded model has none, and scores by form_.",
+        "form_": "The scoring function as arrays, or None where only the estimator itself can score.",
+        "scaling_": "Means and scales that the features were standardised by; a loaded model has them in form_.",
+    }
     step_word: ClassVar[str] = "fit"
     allows_sparse: ClassVar[bool] = False
     _WRAPPED: ClassVar[str] = "estimator"  # the parameter that is the estimator
@@ -259,6 +264,10 @@ class Pairwise(EstimatorRanker):
         16, "Classifiers that are not linear: training rows that a document is compared with.", low=1, high=10**4
     )
 
+    fitted_attributes: ClassVar[Mapping[str, str]] = {
+        "n_pairs_": "Number of pairs that the classifier was trained on.",
+        "reference_rows_": "Training rows that a document is compared with, where the classifier is not linear.",
+    }
     search_space: ClassVar[Mapping[str, Any]] = {"classifier": ["logistic_regression", "linear_svc"], **TRANSFORM_SPACE}
     _WRAPPED: ClassVar[str] = "classifier"
     _NEEDS_PAIRS: ClassVar[bool] = True

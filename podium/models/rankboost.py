@@ -67,6 +67,11 @@ class RankBoost(BinParameter, ValidationParameter, Ranker):
         choices=PREFERENCES,
     )
 
+    fitted_attributes: ClassVar[Mapping[str, str]] = {
+        "rankers_": "The weak rankers in the order of the rounds, as arrays: feature, interval, default, alpha and Z.",
+        "bound_": "Product of all Z: at most this share of the training pairs is out of order, ties included.",
+        "feature_importances_": "Share of each feature in the sum of |alpha|, one per column.",
+    }
     step_word: ClassVar[str] = "round"
     steps_parameter: ClassVar[str | None] = "n_estimators"
     search_space: ClassVar[Mapping[str, Any]] = {

@@ -73,6 +73,10 @@ class MarginRanker(RoundsParameter, ImputeParameters, ValidationParameter, Ranke
         high=1.0,
     )
 
+    fitted_attributes: ClassVar[Mapping[str, str]] = {
+        "objective_": "Value of what was minimized.",
+        "duality_gap_": "Largest possible excess of objective_ over the optimum, relative to objective_.",
+    }
     step_word: ClassVar[str] = "round"
     search_space: ClassVar[Mapping[str, Any]] = {
         "C": {"low": 1e-3, "high": 1e2, "log": True},

@@ -17,7 +17,9 @@ import numpy as np
 
 from podium._runtime.compiler import Array, kernel, readonly
 from podium._runtime.exact import exact_sum
+from podium._runtime.once import once
 from podium._runtime.threads import over_queries
+from podium.data.sharding.shard import Shard
 
 if TYPE_CHECKING:
     from podium.objectives.cuda.form import CudaObjective
@@ -56,15 +58,27 @@ class Objective:
         """Whether random numbers are drawn anew in every iteration (`begin`)."""
         return False
 
+    @property
+    def adds_up(self) -> bool:
+        """Whether the derivatives of a query are the same whatever other queries there are."""
+        return True
+
     def bind(
-        self, labels: Any, offsets: Any, weights: Any = None, query_weights: Any = None, n_jobs: int | None = None
+        self,
+        labels: Any,
+        offsets: Any,
+        weights: Any = None,
+        query_weights: Any = None,
+        n_jobs: int | None = None,
+        shard: Shard | None = None,
     ) -> BoundObjective:
         """The objective on one data set.
 
         labels (n,), offsets (queries + 1,). `weights` (n,) are document weights: they multiply a document's own terms,
         and a pair counts by the product of its two. `query_weights` (queries,) multiply everything of a query.
+        `shard`: these are some of the queries; all ranks bind theirs, and call what depends on all of them together.
         """
-        return self.bound(bind_labels(labels, offsets, weights, query_weights), n_jobs)
+        return self.bound(bind_labels(labels, offsets, weights, query_weights, shard), n_jobs)
 
     def bound(self, data: BoundLabels, n_jobs: int | None) -> BoundObjective:
         """What `bind` returns, for labels that are checked."""
@@ -79,6 +93,7 @@ class BoundLabels:
     offsets: Array  # (queries + 1,) int64
     weights: Array  # (n,) float64, or (0,) where all are 1
     query_weights: Array  # (queries,) float64
+    shard: Shard | None = None  # of which queries these are, where other ranks have the others
 
     @property
     def n_queries(self) -> int:
@@ -107,6 +122,31 @@ class BoundLabels:
         sums = np.bincount(query, weights=self.weights, minlength=self.n_queries)
         return np.asarray(sums / np.maximum(self.lengths, 1))
 
+    # What depends on all queries is the same number on every rank.
+
+    def exact_sum(self, values: Array) -> float:
+        """The sum of values of rows, queries or pairs, over all of them."""
+        return exact_sum(values) if self.shard is None else self.shard.exact_sum(values)
+
+    @once
+    def first_rows(self) -> Array:
+        """(queries,) the number of each query's first row among all rows: what random draws are counted by."""
+        return readonly(self.offsets[:-1] if self.shard is None else self.shard.first_rows)
+
+    @once
+    def grades(self) -> Array:
+        """All different labels, rising."""
+        grades = np.unique(self.labels)
+        return grades if self.shard is None else np.unique(np.concatenate(self.shard.collective.gather(grades)))
+
+    @property
+    def largest_label(self) -> float:
+        return float(self.grades.max(initial=0.0))
+
+    @property
+    def least_label(self) -> float:
+        return float(self.grades.min(initial=0.0))
+
 
 class Outputs(NamedTuple):
     """What a bound objective fills: gradients and hessians (n,) float32, or costs (queries,), unless they are None."""
@@ -114,6 +154,25 @@ class Outputs(NamedTuple):
     gradients: Array
     hessians: Array
     costs: Array | None
+
+
+class PairTable(NamedTuple):
+    """The pairs of one query, and what each adds to the derivatives: arrays (pairs,), rows counted in the query.
+
+    `lambda = factor delta slope` is subtracted from the gradient of `upper`, the document that the pair raises, and
+    added to that of `lower`; both hessians grow by `hessian`.
+    """
+
+    upper: Array
+    lower: Array
+    slope: Array  # -dC/do of the pair loss; rho = 1 / (1 + exp(sigma o)) if it is logistic
+    delta: Array  # |dZ|: how much the metric changes when the two swap ranks; 1 where there is no metric
+    factor: Array  # sigma, weights and normalisations
+    hessian: Array
+
+    @property
+    def lambdas(self) -> Array:
+        return np.asarray(self.factor * self.delta * self.slope)
 
 
 Lists = tuple[Array, ...]  # what a kernel reads of the rows and the queries: scores first, offsets last
@@ -133,6 +192,7 @@ class BoundObjective:
         self.n_queries = data.n_queries
         self._all_queries = readonly(np.arange(self.n_queries, dtype=np.int64))
         self.has_loss, self.is_smooth, self.is_random = objective.has_loss, objective.is_smooth, objective.is_random
+        self.adds_up = objective.adds_up
 
     @property
     def total_weight(self) -> float:
@@ -141,7 +201,7 @@ class BoundObjective:
         Of listwise objectives, the sum of the queries' weights, each times the mean weight of its documents; of
         pointwise objectives the sum of the documents' weights, of pairwise ones that of the pairs'.
         """
-        return exact_sum(self.data.query_weights * self.data.mean_weights)
+        return self.data.exact_sum(self.data.query_weights * self.data.mean_weights)
 
     def derivatives(self, scores: Array, gradients: Array, hessians: Array, queries: Array | None = None) -> None:
         """Fill the float32 arrays `gradients` and `hessians` (n,); with `queries` only the rows of those queries."""
@@ -160,7 +220,14 @@ class BoundObjective:
         out = Outputs(none, none, costs)
         self._refuse_bad_scores(scores, self._all_queries)
         self._share_out(self._all_queries, lambda part: self.run(scores, part, out))
-        return exact_sum(costs)
+        return self.data.exact_sum(costs)
+
+    def pair_table(self, scores: Array, query: int) -> PairTable | None:
+        """The pairs whose lambdas add up to minus the gradients of a query; None: the gradients are no such sums.
+
+        Every pair is written out, so this is for a few documents, and to be read.
+        """
+        return None
 
     def on_device(self) -> DeviceObjective | None:
         """The gradients at the current iteration for another device; None: they are computed on the host only."""
@@ -201,6 +268,13 @@ class BoundObjective:
         ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(effort, dtype=np.int64)])
         over_queries(lambda first, last: work(queries[first:last]), ends, self.n_jobs)
 
+    def _rows_of_query(self, scores: Array, query: int) -> tuple[Array, Array, Array]:
+        """Scores, labels and document weights of one query."""
+        rows, checked = slice(int(self.offsets[query]), int(self.offsets[query + 1])), self._scores(scores)
+        self._refuse_bad_scores(checked, self._chosen(np.array([query])))
+        weights = self.data.weights[rows] if len(self.data.weights) else np.ones(rows.stop - rows.start)
+        return checked[rows], self.labels[rows], weights
+
     def _scores(self, scores: Array) -> Array:
         numbers = np.ascontiguousarray(scores, dtype=np.float64)
         if numbers.shape != self.labels.shape:
@@ -239,7 +313,9 @@ class BoundObjective:
             )
 
 
-def bind_labels(labels: Any, offsets: Any, weights: Any = None, query_weights: Any = None) -> BoundLabels:
+def bind_labels(
+    labels: Any, offsets: Any, weights: Any = None, query_weights: Any = None, shard: Shard | None = None
+) -> BoundLabels:
     """Check and freeze what an objective is bound to."""
     labels = _numbers("labels", labels)
     offsets = np.ascontiguousarray(offsets, dtype=np.int64)
@@ -249,7 +325,8 @@ def bind_labels(labels: Any, offsets: Any, weights: Any = None, query_weights: A
     queries = np.ones(n_queries)
     if query_weights is not None:
         queries = _weights("query_weights", query_weights, n_queries, "query")
-    return BoundLabels(*map(readonly, (labels, offsets, documents, queries)))
+    labels, offsets, documents, queries = map(readonly, (labels, offsets, documents, queries))
+    return BoundLabels(labels, offsets, documents, queries, shard)
 
 
 def check_positive(what: str, value: Any) -> None:

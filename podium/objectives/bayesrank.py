@@ -102,7 +102,7 @@ class BoundBayesRank(BoundObjective, of=BayesRank):
     def __init__(self, objective: BayesRank, data: BoundLabels, n_jobs: int | None) -> None:
         super().__init__(objective, data, n_jobs)
         refuse_negative_labels(objective.name, data.labels)
-        metric = objective.target.resolve(float(data.labels.max(initial=0.0)))
+        metric = objective.target.resolve(data.largest_label)
         form = closed_form_of(metric, data)
         if form is None or form.kind != ADDITIVE:
             raise ValueError(f"bayesrank: {metric.name} has swaps of its own, so it does not add up over places.")
@@ -119,7 +119,7 @@ class BoundBayesRank(BoundObjective, of=BayesRank):
 
     def run(self, scores: Array, queries: Array, out: Outputs) -> None:
         stream, samples = stream_of(int(self.objective.seed), self._iteration), int(self.objective.samples)
-        lists = self.gains, self.data.query_weights, self.offsets
+        lists = self.gains, self.data.query_weights, self.offsets, self.data.first_rows
         workspace = make_sort_workspace(longest_of(self.offsets, queries))
         _expect_queries(stream, samples, self._places, lists, scores, queries, workspace, *out)
 
@@ -139,7 +139,7 @@ def _expect_queries(
     stream: np.uint64,
     samples: int,
     place_weights: tuple[int, Array, Array],
-    lists: tuple[Array, Array, Array],
+    lists: tuple[Array, Array, Array, Array],
     scores: Array,
     queries: Array,
     sort_workspace: SortWorkspace,
@@ -149,11 +149,11 @@ def _expect_queries(
 ) -> None:
     """The means of `BayesRank` for all documents of these queries; or `costs[q]`, unless that is None.
 
-    lists are gains (n,) over the query's divisor, query weights and offsets; place_weights the cutoff, a table and
-    where each query's part of it begins.
+    lists are gains (n,) over the query's divisor, query weights, offsets and the numbers of first rows; place_weights
+    the cutoff, a table and where each query's part of it begins.
     """
     cutoff, table, table_starts = place_weights
-    gains, query_weights, offsets = lists
+    gains, query_weights, offsets, first_rows = lists
     longest = len(sort_workspace[0])
     outlook = np.empty(longest), np.empty(longest), np.empty(longest), np.empty(longest)
     places, noisy, sums = np.empty(longest, np.uint32), np.empty(longest), (np.empty(longest), np.empty(longest))
@@ -174,7 +174,9 @@ def _expect_queries(
             if few and number >= 0:
                 _write_order(number, order)
             else:
-                _add_noise(documents, near, stream, start * samples + number, samples, number < 0, noisy[:n])
+                _add_noise(
+                    documents, near, stream, first_rows[query] * samples + number, samples, number < 0, noisy[:n]
+                )
                 place_worst_first(noisy[:n], top, sort_workspace, order)
             worth = _look_ahead(documents, near, theta, top, order, outlook)
             if number < 0:

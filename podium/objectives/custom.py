@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from podium._runtime.exact import exact_sum
 from podium.objectives.base import BoundObjective, Objective, Outputs
 
 Derivatives = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[Any, Any]]
@@ -27,6 +26,10 @@ class FunctionObjective(Objective):
     @property
     def has_loss(self) -> bool:
         return False
+
+    @property
+    def adds_up(self) -> bool:
+        return False  # a function may look at all queries
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,7 @@ class BoundCustom(BoundObjective, of=FunctionObjective):
     @property
     def total_weight(self) -> float:
         """The sum of the documents' weights, which multiply the results."""
-        return exact_sum(self.data.row_weights)
+        return self.data.exact_sum(self.data.row_weights)
 
     def work(self, lengths: np.ndarray) -> np.ndarray:
         return np.zeros_like(lengths)

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from podium._runtime.compiler import Array, kernel, readonly
-from podium._runtime.exact import exact_sum
 from podium.data.given_pairs import GivenPairs
+from podium.data.sharding.shard import Shard
 from podium.objectives.base import BoundLabels, BoundObjective, Lists, Objective, Outputs, bind_labels
 from podium.objectives.pair_losses import LOGISTIC, pair_cost, pair_terms64, sigmoid, softplus
 from podium.objectives.pairwise import PairwiseObjective
@@ -28,12 +28,13 @@ def bind_pairs(
     weights: Array | None = None,
     query_weights: Array | None = None,
     n_jobs: int | None = None,
+    shard: Shard | None = None,
 ) -> BoundPairs:
     """A pairwise objective on given pairs; `weights` of documents and `query_weights` multiply those of the pairs."""
     if not isinstance(objective, PairwiseObjective) or not objective.takes_pairs:
         raise ValueError(f"objective {objective.name!r} takes no pairs; use a pairwise one, such as ranknet or hinge.")
     no_labels = np.zeros(int(offsets[-1]))
-    return BoundPairs(objective, bind_labels(no_labels, offsets, weights, query_weights), pairs, n_jobs)
+    return BoundPairs(objective, bind_labels(no_labels, offsets, weights, query_weights, shard), pairs, n_jobs)
 
 
 class BoundPairs(BoundObjective):
@@ -54,7 +55,7 @@ class BoundPairs(BoundObjective):
     @property
     def total_weight(self) -> float:
         """The sum of the pairs' weights."""
-        return exact_sum(self.pairs.weight)
+        return self.data.exact_sum(self.pairs.weight)
 
     def effort(self, queries: Array) -> Array:
         """Pairs cost more than rows, and a query has any number of them."""

@@ -19,7 +19,6 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from podium._runtime.compiler import Array, kernel, readonly
-from podium._runtime.exact import exact_sum
 from podium._runtime.numeric.portable import log2_64
 from podium._runtime.words import check_choice
 from podium.metrics.base import Metric
@@ -31,6 +30,7 @@ from podium.objectives.base import (
     BoundObjective,
     Objective,
     Outputs,
+    PairTable,
     check_fraction,
     check_positive,
     refuse_negative_labels,
@@ -48,7 +48,7 @@ from podium.objectives.kernels import (
     make_pair_workspace,
     store_derivatives,
 )
-from podium.objectives.pair_losses import FLATTEST, LOGISTIC, pair_slopes
+from podium.objectives.pair_losses import FLATTEST, LOGISTIC, pair_arrays, pair_slopes
 from podium.objectives.pairwise import pair_factors
 from podium.objectives.rankings import SHORT_TOP, longest_of, order_by_label, order_of, place_queries, rows_of
 from podium.objectives.swap_deltas import (
@@ -141,8 +141,8 @@ class BoundLambda(BoundObjective, of=Lambda):
     def __init__(self, objective: Lambda, data: BoundLabels, n_jobs: int | None) -> None:
         super().__init__(objective, data, n_jobs)
         refuse_negative_labels(objective.name, data.labels)
-        self.metric = objective.target.resolve(float(data.labels.max(initial=0.0)))
-        _warn_if_rank_is_ignored(self.metric, data.labels)
+        self.metric = objective.target.resolve(data.largest_label)
+        _warn_if_rank_is_ignored(self.metric, data.grades)
         self.form = closed_form_of(self.metric, data)
         normalised = objective.normalize is not None
         self._options: Options = (float(objective.sigma), normalised, 2.0 if objective.normalize == "xgboost" else 1.0)
@@ -155,7 +155,7 @@ class BoundLambda(BoundObjective, of=Lambda):
     @property
     def total_weight(self) -> float:
         """As of listwise objectives, with the mean weight squared: a pair counts by the product of two."""
-        return exact_sum(self.query_weights * self.data.mean_weights**2)
+        return self.data.exact_sum(self.query_weights * self.data.mean_weights**2)
 
     def on_device(self) -> DeviceObjective | None:
         """Of metrics that have a closed form; weights of ranks that differ from query to query lie at its rows."""
@@ -222,7 +222,7 @@ class BoundLambda(BoundObjective, of=Lambda):
             load_scores(scores, places, float(scores.max()), self._options[0], True, workspace)
         for rank in range(min(self.metric.top(n), n - 1)):
             i = n - 1 - rank
-            deltas = np.nan_to_num(np.abs(self.metric.swaps(ranked, rank)))  # NaN: undefined, so nothing to gain
+            deltas = self._swap_deltas(ranked, rank)
             row[:i] = (np.sign(ranked[rank] - ranked[rank + 1 :]) * deltas)[::-1]
             row[i : i + BLOCK] = 0.0
             if len(weights):
@@ -232,6 +232,39 @@ class BoundLambda(BoundObjective, of=Lambda):
             else:
                 total += _metric_row(self._options[1], i, workspace, powers, nearest, inverse)
         _close_query(query, places, 1.0, total, self._options, self._lists, workspace, *out)
+
+    def _swap_deltas(self, ranked: Array, rank: int) -> Array:
+        """|dZ| of a rank and each later one."""
+        deltas = np.abs(self.metric.swaps(ranked, rank))
+        return np.asarray(np.nan_to_num(deltas))  # NaN: undefined, so nothing to gain
+
+    def pair_table(self, scores: Array, query: int) -> PairTable:
+        """Pairs of different labels, in the order of their ranks."""
+        numbers, labels, weights = self._rows_of_query(scores, query)
+        sigma, normalised, hessian_factor = self._options
+        places = order_of(numbers)[::-1].astype(np.int64)
+        ranks, delta = self._pairs_of_ranks(labels[places])
+        first, second = places[ranks]
+        upper = np.where(labels[first] > labels[second], first, second)
+        lower = first + second - upper
+        o = sigma * (numbers[upper] - numbers[lower])
+        slope, bend = pair_arrays(LOGISTIC, o)
+        nearest, inverse = _distances(self._options, normalised and bool((numbers != numbers[:1]).any()))
+        factor = sigma * weights[upper] * weights[lower] / (nearest + inverse * np.abs(o))
+        if normalised:
+            factor *= _query_factor(2.0 * float(np.sum(factor * delta * slope)))
+        factor *= self.query_weights[query]
+        return PairTable(upper, lower, slope, delta, factor, hessian_factor * sigma * factor * delta * bend)
+
+    def _pairs_of_ranks(self, ranked: Array) -> tuple[Array, Array]:
+        """(2, pairs) ranks from 0 of documents with different labels, and (pairs,) |dZ|."""
+        n = len(ranked)
+        deltas = np.zeros((n, n))
+        for rank in range(min(self.metric.top(n), n - 1)):
+            deltas[rank, rank + 1 :] = self._swap_deltas(ranked, rank)
+        ranks = np.stack(np.triu_indices(n, 1))
+        ranks = ranks[:, ranked[ranks[0]] != ranked[ranks[1]]]
+        return ranks, deltas[ranks[0], ranks[1]]
 
 
 def lambda_gradients(scores: Any, lists: PaddedLists, kind: int, cutoff: int, sigma: float, normalised: bool) -> Any:
@@ -250,21 +283,21 @@ def lambda_gradients(scores: Any, lists: PaddedLists, kind: int, cutoff: int, si
     return -sigma * scale[:, None] * lambdas.sum(axis=2)
 
 
-def _warn_if_rank_is_ignored(metric: Metric, labels: Array) -> None:
+def _warn_if_rank_is_ignored(metric: Metric, grades: Array) -> None:
     """Warn of metrics whose swap deltas do not depend on ranks, or only at the cutoff."""
     reason = metric.lambda_advice()
-    if reason is None and _never_changes(metric, labels):
+    if reason is None and _never_changes(metric, grades):
         reason = "is the same for every order of a list, so there is nothing to learn from it; give it a cutoff"
     if reason is not None:
         warnings.warn(f"lambda: {metric.name} {reason}.", UserWarning, stacklevel=5)
 
 
-def _never_changes(metric: Metric, labels: Array) -> bool:
+def _never_changes(metric: Metric, grades: Array) -> bool:
     """Try every swap in lists of good documents, one of each grade, and bad ones after.
 
     There are 1, 2, ... good documents, as many as ranks can count: one more than a metric asks for hides every swap.
     """
-    grades = np.unique(labels)[::-1]
+    grades = grades[::-1]
     if len(grades) < 2:
         return False
     few = grades[np.linspace(0, len(grades) - 1, min(len(grades), 5)).astype(np.int64)]
@@ -403,6 +436,12 @@ def _weigh_row(i: int, places: Array, weights: Array, row: Array) -> None:
 
 
 @kernel
+def _query_factor(lambdas: float) -> float:
+    """What everything of a normalised query is multiplied by: lambdas is twice the sum of those of its pairs."""
+    return log2_64(1.0 + lambdas) / lambdas if lambdas > 0.0 else 1.0
+
+
+@kernel
 def _close_query(
     query: int,
     places: Array,
@@ -429,7 +468,7 @@ def _close_query(
             own_gradients[k], own_hessians[k] = np.float32(0.0), np.float32(0.0)
         return
     lambdas = 2.0 * sigma * scale * total
-    if normalised and lambdas > 0.0:
-        factor *= log2_64(1.0 + lambdas) / lambdas
+    if normalised:
+        factor *= _query_factor(lambdas)
     second = factor * sigma * sigma * hessian_factor
     store_derivatives(places, factor * sigma, second, workspace, own_gradients, own_hessians)

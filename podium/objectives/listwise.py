@@ -118,7 +118,10 @@ class BoundXENDCG(BoundSoftmax, of=XENDCG):
 
     def _set_targets(self) -> None:
         stream = stream_of(self.objective.seed or 0, self._iteration)
-        lists, settings = (self._gains, self.data.weights, self.offsets), (self.objective.seed is not None, stream)
+        lists, settings = (
+            (self._gains, self.data.weights, self.offsets, self.data.first_rows),
+            (self.objective.seed is not None, stream),
+        )
         smoothing = float(self.objective.smoothing)
         self._share_out(self._all_queries, lambda part: _drawn_targets(lists, *settings, smoothing, part, self.targets))
 
@@ -163,13 +166,14 @@ def _drawn_targets(
     lists: Lists, drawn: bool, stream: np.uint64, smoothing: float, queries: Array, targets: Array
 ) -> None:
     """targets = w (gain + 1 - u), divided by the query's sum of gain + 1 - u, and smoothed."""
-    label_gains, weights, offsets = lists
+    label_gains, weights, offsets, first_rows = lists
     for k in range(len(queries)):
         start, stop, total = offsets[queries[k]], offsets[queries[k] + 1], 0.0
         if start == stop:
             continue
+        before = first_rows[queries[k]] - start  # rows are counted among those of all ranks
         for row in range(start, stop):
-            targets[row] = label_gains[row] + (1.0 - uniform(stream, row) if drawn else 0.5)
+            targets[row] = label_gains[row] + (1.0 - uniform(stream, before + row) if drawn else 0.5)
             total += targets[row]
         _smooth_targets(total, smoothing, start, stop, weights, targets)
 

@@ -57,6 +57,14 @@ def pair_slopes(loss: int, o: Any) -> Any:
     return pair_terms(loss, o, jnp.exp, lambda o: (jax.nn.sigmoid(-o), jax.nn.sigmoid(o)), jnp.where)[0]
 
 
+def pair_arrays(loss: int, o: Any) -> tuple[Any, Any]:
+    """`pair_terms` of an array of NumPy, in float64."""
+    from scipy.special import expit
+
+    slope, bend = pair_terms(loss, o, np.exp, lambda o: (expit(-o), expit(o)), np.where)
+    return np.asarray(slope, dtype=np.float64), np.asarray(bend, dtype=np.float64)
+
+
 @kernel
 def pair_cost(loss: int, o: float) -> float:
     """C, in float64."""

@@ -18,13 +18,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from podium._runtime.compiler import Array, kernel, readonly
-from podium._runtime.exact import exact_sum
 from podium.objectives.base import (
     BoundLabels,
     BoundObjective,
     Lists,
     Objective,
     Outputs,
+    PairTable,
     check_fraction,
     check_positive,
 )
@@ -39,7 +39,15 @@ from podium.objectives.kernels import (
     pair_row,
     store_derivatives,
 )
-from podium.objectives.pair_losses import EVEN, EXPONENTIAL, HINGE, LOGISTIC, SQUARED_HINGE, pair_slopes
+from podium.objectives.pair_losses import (
+    EVEN,
+    EXPONENTIAL,
+    HINGE,
+    LOGISTIC,
+    SQUARED_HINGE,
+    pair_arrays,
+    pair_slopes,
+)
 from podium.objectives.rankings import LabelOrder, longest_of, order_by_label
 
 Settings = tuple[int, float, bool]  # pair loss, slope, whether equal labels make pairs
@@ -145,7 +153,21 @@ class BoundPairwise(BoundObjective, of=PairwiseObjective):
         """The sum of the pairs' weights: of pairs of different labels, and of all others where these count."""
         sums = np.zeros((2, self.n_queries))
         _sum_pairs(self.order.places, self.order.worse, self.data.weights, self.offsets, sums)
-        return exact_sum(self.query_weights * (sums[0] + sums[1] * self.objective.even_pairs))
+        return self.data.exact_sum(self.query_weights * (sums[0] + sums[1] * self.objective.even_pairs))
+
+    def pair_table(self, scores: Array, query: int) -> PairTable:
+        """Pairs of different labels and, where these count, of equal ones, which raise the lower of two scores."""
+        numbers, labels, weights = self._rows_of_query(scores, query)
+        first, second = np.triu_indices(len(numbers), 1)
+        even, sigma = labels[first] == labels[second], self.objective.slope
+        swapped = np.where(even, numbers[first] > numbers[second], labels[first] < labels[second])
+        upper, lower = np.where(swapped, second, first), np.where(swapped, first, second)
+        o = sigma * (numbers[upper] - numbers[lower])
+        terms = zip(pair_arrays(EVEN, o), pair_arrays(self.objective.pair_loss, o))
+        slope, bend = (np.where(even, *both) for both in terms)
+        factor = sigma * self.query_weights[query] * weights[upper] * weights[lower]
+        table = PairTable(upper, lower, slope, np.ones(len(o)), factor, sigma * factor * bend)
+        return table if self.objective.even_pairs else PairTable(*(column[~even] for column in table))
 
     def on_device(self) -> DeviceObjective:
         kind, rows = self.objective, {"label": self.labels, **self._document_weights()}

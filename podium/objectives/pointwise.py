@@ -19,7 +19,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from podium._runtime.compiler import Array, kernel, readonly
-from podium._runtime.exact import exact_sum
 from podium.objectives.base import BoundLabels, BoundObjective, Lists, Objective, Outputs, check_positive
 from podium.objectives.cuda.form import CudaObjective
 from podium.objectives.device import DeviceObjective, PaddedLists
@@ -85,17 +84,18 @@ class Ordinal(Objective):
         object.__setattr__(self, "thresholds", thresholds)  # a tuple, so that the value can be compared and hashed
 
     def bound(self, data: BoundLabels, n_jobs: int | None) -> BoundThresholds:
-        grades, classes = np.unique(data.labels, return_inverse=True)
+        grades = data.grades
         if len(grades) > _MOST_CLASSES:
             raise ValueError(
                 f"ordinal: expected grades, at most {_MOST_CLASSES} different labels; found {len(grades)}. "
                 "Round the labels, or use objective 'squared'."
             )
+        classes = np.searchsorted(grades, data.labels)
         return BoundThresholds(self, data, n_jobs, classes, self._thresholds(grades, classes, data), 1.0)
 
     def _thresholds(self, grades: Array, classes: Array, data: BoundLabels) -> Array:
         if self.thresholds is None:
-            amounts = _sum_classes(classes, data.row_weights, len(grades))
+            amounts = _sum_classes(classes, data, len(grades))
             steps = _SMALLEST_STEP * np.arange(len(grades) - 1)
             odds = _log_odds(np.cumsum(amounts)[:-1], amounts.sum())
             return np.asarray(np.maximum.accumulate(odds - steps) + steps)
@@ -118,7 +118,7 @@ class BoundPointwise(BoundObjective):
 
     @property
     def total_weight(self) -> float:
-        return exact_sum(self.row_weights)
+        return self.data.exact_sum(self.row_weights)
 
     def run(self, scores: Array, queries: Array, out: Outputs) -> None:
         lists = scores, self.lower, self.upper, self.row_weights, self.offsets
@@ -131,7 +131,7 @@ class BoundSquared(BoundPointwise, of=Squared):
     def start(self) -> float:
         total = self.total_weight
         with np.errstate(over="ignore"):  # an infinite start is refused by the caller
-            return exact_sum(self.labels * self.row_weights) / total if total > 0 else 0.0
+            return self.data.exact_sum(self.labels * self.row_weights) / total if total > 0 else 0.0
 
     def on_device(self) -> DeviceObjective:
         rows = {"label": self.labels, "row_weight": self.row_weights}
@@ -158,7 +158,7 @@ class BoundThresholds(BoundPointwise):
         self.thresholds, self.slope = readonly(thresholds), slope
         bounds = np.concatenate([[-np.inf], thresholds, [np.inf]])
         self.lower, self.upper = readonly(bounds[classes]), readonly(bounds[classes + 1])
-        self._classes = _sum_classes(classes, self.row_weights, len(thresholds) + 1)
+        self._classes = _sum_classes(classes, data, len(thresholds) + 1)
 
     def start(self) -> float:
         """The constant at which the (rising) sum of gradients is 0; log odds for a single threshold."""
@@ -189,9 +189,10 @@ class BoundThresholds(BoundPointwise):
         return CudaObjective(_THRESHOLDS_CUDA, arrays, {"slope": float(self.slope)}, self.n_queries, per_row=True)
 
 
-def _sum_classes(classes: Array, weights: Array, n_classes: int) -> Array:
+def _sum_classes(classes: Array, data: BoundLabels, n_classes: int) -> Array:
     """The weight of each class, the same for any order of rows."""
-    return np.array([exact_sum(weights[classes == number]) for number in range(n_classes)])
+    weights = data.row_weights
+    return np.array([data.exact_sum(weights[classes == number]) for number in range(n_classes)])
 
 
 def _log_odds(amounts: Array, total: float) -> Array:

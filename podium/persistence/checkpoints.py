@@ -149,7 +149,19 @@ def describe_run(
     early_stopping_rounds: int | None,
     pairs: GivenPairs | None = None,
 ) -> dict[str, str]:
-    """What a training is, in words that can be compared: all that its trees depend on, so not the number of threads.
+    """What a training is, in words that can be compared: all that its trees depend on, so not the number of threads."""
+    words = _describe_data(data, model.n_jobs), [_describe_data(part, model.n_jobs) for part in eval_sets]
+    return describe_training(model, *words, early_stopping_rounds, pairs)
+
+
+def describe_training(
+    model: Any,
+    data: str,
+    eval_sets: Sequence[str],
+    early_stopping_rounds: int | None,
+    pairs: GivenPairs | None = None,
+) -> dict[str, str]:
+    """The same of data that are in words already.
 
     Of Python functions, and of metrics and objectives of the user's own, the code and the numbers, names, arrays and
     functions they hold are compared; not the globals they refer to.
@@ -159,10 +171,10 @@ def describe_run(
         "the model": type(model).__name__,
         **{name: _describe_parameter(model, name) for name in names},
         "early_stopping_rounds": _describe(early_stopping_rounds),
-        "the training data": _describe_data(data, model.n_jobs),
+        "the training data": data,
         **({} if pairs is None else {"the list of given pairs": _describe_pairs(pairs, model.n_jobs)}),
         "the number of evaluation sets": str(len(eval_sets)),
-        **{f"evaluation set {number}": _describe_data(part, model.n_jobs) for number, part in enumerate(eval_sets)},
+        **{f"evaluation set {number}": words for number, words in enumerate(eval_sets)},
         "the version of Podium": __version__,
     }
 

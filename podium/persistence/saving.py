@@ -47,6 +47,11 @@ def save(model: Ranker, target: FilePath | IO[bytes], score_only: bool = False) 
     save_parts(target, kind, meta, arrays)
 
 
+def refuse_unsaved(model: Ranker) -> None:
+    """Refuse a model whose parameters are functions or objects that no file holds."""
+    plain_parameters(model, [f.name for f in fields(model) if f.name not in ("n_jobs", "init")], False)
+
+
 def load(source: FilePath | IO[bytes]) -> Any:
     """Read what `save` wrote, from a path or a binary file object, or the folder of a `Cascade`; no code is run."""
     if isinstance(source, (str, os.PathLike)) and os.path.isdir(source):

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from podium.search.retrieval.weightings import parse_weighting as parse_weighting
     from podium.search.searcher import Searcher as Searcher
     from podium.search.tuning import tune_weighting as tune_weighting
+    from podium.search.weighting_files import read_weighting as read_weighting
+    from podium.search.weighting_files import write_weighting as write_weighting
 
 __getattr__, __dir__, __all__ = lazy_names(
     __name__,
@@ -46,5 +48,6 @@ __getattr__, __dir__, __all__ = lazy_names(
         "retrieval.weightings": ("WEIGHTINGS", "parse_weighting"),
         "searcher": ("Searcher",),
         "tuning": ("tune_weighting",),
+        "weighting_files": ("read_weighting", "write_weighting"),
     },
 )

@@ -137,7 +137,7 @@ class Index:
 
     def ranker(self, weighting: str | Weighting = "bm25", fields: Fields = "whole") -> Ranker:
         """What scores documents, kept from call to call."""
-        key = (weighting, fields if isinstance(fields, str) else tuple(sorted(_weights(fields).items())))
+        key = (weighting, fields if isinstance(fields, str) else tuple(sorted(field_weights(fields).items())))
         ranker = self._rankers.get(key)
         if ranker is None:
             with self._lock:
@@ -145,7 +145,7 @@ class Index:
                 if ranker is None:
                     if len(self._rankers) >= _MOST_RANKERS:
                         self._rankers = {}
-                    ranker = self._rankers[key] = make_ranker(self, parse_weighting(weighting), _weights(fields))
+                    ranker = self._rankers[key] = make_ranker(self, parse_weighting(weighting), field_weights(fields))
         return ranker
 
     def _checked_k(self, k: Any) -> int:
@@ -217,7 +217,8 @@ class Index:
         return [places[start:end] for start, end in zip(self.bases, self.bases[1:])]
 
 
-def _weights(fields: Fields) -> dict[str, float]:
+def field_weights(fields: Fields) -> dict[str, float]:
+    """Fields to be searched, each with its weight."""
     if isinstance(fields, str):
         weights = {fields: 1.0}
     elif isinstance(fields, Mapping):

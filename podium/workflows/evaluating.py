@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any, cast
 from podium._runtime.warn import LossWarning
 from podium.evaluation.evaluating import Evaluation, evaluate, evaluate_run, evaluate_under_all
 from podium.formats.scores import read_scores
+from podium.formats.subtopics import SubtopicQrels
 from podium.formats.trec import read_qrels, read_run
 from podium.metrics.measures.spelling import expand_names
+from podium.metrics.registry import parse_metric
 from podium.workflows.reading import Locate, Reading, itself, read_file
 
 if TYPE_CHECKING:
     from podium.evaluation.comparison import Comparison
+    from podium.formats.trec import Qrels
     from podium.lint.rules import Report
 
 
@@ -36,8 +39,8 @@ def evaluate_run_files(
     qrels: Path, run: Path, metrics: Sequence[str], policy: str = "trec", *, locate: Locate = itself, **rules: Any
 ) -> list[Evaluation]:
     """Evaluate a TREC run with TREC judgements; `rules` are further arguments of `evaluate_run`."""
-    judged, ranked = read_qrels(locate(qrels)), read_run(locate(run))
     names = cast(list[str], expand_names(metrics))
+    judged, ranked = read_judgements(qrels, names, locate), read_run(locate(run))
     return _under(
         policy, names, lambda part, one: evaluate_run(judged, ranked, metrics=part, policy=one, **rules), runs=True
     )
@@ -53,11 +56,18 @@ def evaluate_runs(
     **rules: Any,
 ) -> dict[str, Evaluation]:
     """Evaluate several runs with the same judgements, by the names of their files."""
-    judged = read_qrels(locate(qrels))
+    judged = read_judgements(qrels, metrics, locate)
     return {
         name: evaluate_run(judged, read_run(locate(path)), metrics=metrics, policy=policy, **rules)
         for name, path in names_of(runs).items()
     }
+
+
+def read_judgements(path: Path, metrics: Sequence[str], locate: Locate = itself) -> Qrels | SubtopicQrels:
+    """The judgements of a file: per subtopic if one of the metrics needs that."""
+    parsed = [parse_metric(name, runs=True) for name in expand_names(metrics)]
+    by_subtopic = any(metric.needs_subtopics for metric in parsed)
+    return SubtopicQrels.read(locate(path)) if by_subtopic else read_qrels(locate(path))
 
 
 def names_of(paths: Sequence[Path]) -> dict[str, Path]:
@@ -89,7 +99,7 @@ def compare_run_files(qrels: Path, runs: Sequence[Path], *, locate: Locate = its
     """Compare TREC runs with TREC judgements; `options` are those of `compare`."""
     from podium.evaluation.comparing import compare
 
-    judged = read_qrels(locate(qrels))
+    judged = read_judgements(qrels, options.get("metrics", ()), locate)
     return compare({name: read_run(locate(path)) for name, path in names_of(runs).items()}, judged, **options)
 
 

@@ -10,6 +10,7 @@ from podium._runtime.progress import progress
 from podium.explain import queries
 from podium.explain.attributions import ShapSummary
 from podium.explain.drops import ImportanceDrops
+from podium.explain.lambdas import Lambdas
 from podium.explain.queries import QueryExplained
 from podium.explain.reasons import Why
 from podium.workflows.reading import Columns, Locate, itself, read_file, read_with_model
@@ -22,11 +23,17 @@ def explain_file(
     *,
     documents: tuple[str, str] | None = None,
     top: int = 5,
+    lambdas: str | None = None,
     locate: Locate = itself,
-) -> QueryExplained | Why:
-    """Explain the top documents of a query, or why one of two documents is ranked above the other."""
+) -> QueryExplained | Why | Lambdas:
+    """Explain the top documents of a query, or why one of two documents is ranked above the other.
+
+    Or, where `lambdas` names a metric, what LambdaRank would do to the documents at the scores of the model.
+    """
 
     ranker, rows = read_with_model(model, data, locate)
+    if lambdas is not None:
+        return queries.explain_lambdas(ranker, rows, query, lambdas)
     if documents is None:
         return queries.explain_top(ranker, rows, query, top)
     return queries.explain_pair(ranker, rows, query, documents)

@@ -100,6 +100,7 @@ CONTENTS = {
     "notes": _starts("a page that Podium wrote", b"# autoranker"),
     "svg": Content("a picture that Podium drew", lambda head: b"<svg" in head and b"<dc:title>Podium" in head),
     "png": Content("a picture that Podium drew", lambda head: b"PNG" in head[:4] and b"tEXtSoftware\0Podium" in head),
+    "weighting": _starts("a weighting", b"# a weighting of podium"),
     "declaration": _starts("a declaration of features", b"letor = ", b"names = ["),
     "trials.csv": Content("the trials of podium tune", lambda head: head.startswith(b"trial,")),
     "export report": Content("a report of an export", lambda head: head[:1] == b"{" and b'"sha256"' in head),

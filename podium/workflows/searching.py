@@ -99,16 +99,38 @@ def search_file(
 
 
 def tune_files(
-    folder: Path, queries: Path, qrels: Path, *, by_position: bool = False, locate: Locate = itself, **options: Any
+    folder: Path,
+    queries: Path,
+    qrels: Path,
+    out: Path | None = None,
+    picture: Path | None = None,
+    *,
+    by_position: bool = False,
+    locate: Locate = itself,
+    **options: Any,
 ) -> TunedWeighting:
-    """Tune a weighting on the queries and judgements of files; `options` are those of `tune_weighting`."""
+    """Tune a weighting on the queries and judgements of files, save it and draw it if asked for.
+
+    `options` are those of `tune_weighting`.
+    """
     from podium.formats.trec import read_qrels
     from podium.search import open_index, read_queries, tune_weighting
 
     if is_cascade(folder):
         raise ValueError(f"{folder} is a cascade, whose weighting is set. Tune that of its index, and make it anew.")
     index, texts = open_index(folder), read_queries(locate(queries), by_position=by_position)
-    return tune_weighting(index, texts, read_qrels(locate(qrels)), **options)
+    for path in (out, picture):
+        if path is not None:
+            refuse_bad_target(path)
+    with progress("tuning") as report:
+        tuned = tune_weighting(index, texts, read_qrels(locate(qrels)), report=report, **options)
+    if out is not None:
+        tuned.save(out)
+    if picture is not None:
+        from podium.explain.drawings import draw_tuning
+
+        draw_tuning(tuned, picture)
+    return tuned
 
 
 @dataclass(frozen=True)

@@ -143,15 +143,30 @@ def train(
 
     Ctrl-C ends the training; the trees so far are written. Without any there is nothing to write, and it is raised.
     """
+    model = plan.model
+    watched: dict[str, Any] = {"checkpoint": checkpoints, "early_stopping_rounds": early_stopping_rounds}
+    watched |= {} if pairs is None else {"pairs": pairs}  # a plugin's fit may have no such argument
+    seconds, interrupted = fit_and_save(plan, data, valid, out, **watched)
+    division, judged = divide(model, data), dict(valid)
+    if division.is_held is not None:
+        held_out = division.validation(model, data, None)
+        judged[f"{VALIDATION} ({counted(held_out.n_queries, 'query', 'queries')} held out)"] = held_out
+    n_pairs = None if pairs is None else len(division.pairs(pairs)[0])
+    n_rows, n_queries = division.training.n_rows, division.training.n_queries
+    evaluations = judged_by(model, judged)
+    return Training(plan, out, n_rows, n_queries, steps_tried(model), evaluations, seconds, interrupted, n_pairs)
+
+
+def fit_and_save(
+    plan: Plan, data: Any, valid: Mapping[str, RankingData], out: Path, *, checkpoint: Any, **options: Any
+) -> tuple[float, bool]:
+    """Fit the model and write it; returns the seconds without those of compiling, and whether Ctrl-C ended it."""
     model, interrupted = plan.model, False
     compiled_before, started = compile_seconds(), perf_counter()
     with progress(f"training {type(model).__name__}") as report:
-        watched: dict[str, Any] = {"callbacks": [_show_on(report)], "checkpoint": checkpoints}
-        watched |= {} if pairs is None else {"pairs": pairs}  # a plugin's fit may have no such argument
+        watched: dict[str, Any] = {"callbacks": [_show_on(report)], "checkpoint": checkpoint}
         try:
-            model.fit(
-                data, eval_set=_by_file_name(valid) or None, early_stopping_rounds=early_stopping_rounds, **watched
-            )
+            model.fit(data, eval_set=_by_file_name(valid) or None, **watched, **options)
         except KeyboardInterrupt:
             if not hasattr(model, "best_iteration_"):
                 _say(f"stopped before the first {model.step_word}; {out} is not written.")
@@ -161,18 +176,19 @@ def train(
     if model.best_iteration_ == 0:
         raise ValueError(f"{out}: not one {model.step_word} was kept, so nothing is written.")
     model.save(out)  # before anything else can go wrong
-    if checkpoints is not None and checkpoints.ended:
-        checkpoints.remove()
-    metrics, division = model.evaluation_metrics(), divide(model, data)
-    judged = dict(valid)
-    if division.is_held is not None:
-        held_out = division.validation(model, data, None)
-        judged[f"{VALIDATION} ({counted(held_out.n_queries, 'query', 'queries')} held out)"] = held_out
-    evaluations = {name: evaluate(model.predict(part), part, metrics=metrics) for name, part in judged.items()}
-    tried = max([model.best_iteration_, *(len(curve) for curves in model.evals_.values() for curve in curves.values())])
-    n_pairs = None if pairs is None else len(division.pairs(pairs)[0])
-    n_rows, n_queries = division.training.n_rows, division.training.n_queries
-    return Training(plan, out, n_rows, n_queries, tried, evaluations, seconds, interrupted, n_pairs)
+    if checkpoint is not None and checkpoint.ended:
+        checkpoint.remove()
+    return seconds, interrupted
+
+
+def judged_by(model: Any, judged: Mapping[str, RankingData]) -> dict[str, Evaluation]:
+    metrics = model.evaluation_metrics()
+    return {name: evaluate(model.predict(part), part, metrics=metrics) for name, part in judged.items()}
+
+
+def steps_tried(model: Any) -> int:
+    curves = [curve for curves in model.evals_.values() for curve in curves.values()]
+    return max(int(model.best_iteration_), *map(len, curves), 0)
 
 
 def _show_on(report: NotedReport) -> Callback:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -150,6 +151,34 @@ def test_compare_says_who_wins(podium, folder):
     assert json.loads(out)["comparisons"][0]["wins"] == 2
     code, out, _ = podium("compare", "data.txt", "--scores", "bad.txt", "--scores", "good.txt", "--latex")
     assert "\\begin{tabular}" in out
+
+
+def test_eval_and_compare_draw_what_they_print_and_print_no_more_for_it(podium, folder):
+    pytest.importorskip("matplotlib")
+    scored = ["data.txt", "--scores", "bad.txt"]
+    plain = podium("eval", *scored, "-m", "ndcg_cut_3", "-m", "map")[1]
+    drawn = podium("eval", *scored, "-m", "ndcg_cut_3", "-m", "map", "--out", "curves.svg")[1]
+    assert drawn == f"{plain}curves.svg: written\n"
+    assert ">ndcg@k (standard)<" in (folder / "curves.svg").read_text()
+    shutil.copy("run", "other")
+    runs = json.loads(podium("eval", "qrels", "run", "other", "-m", "rr", "--out", "runs.png", "--json")[1])
+    assert runs["written"] == "runs.png"
+    assert {tuple(one["metrics"]) for one in runs["runs"].values()} == {("rr",)}
+    found = json.loads(podium("eval", "qrels", "run", "-m", "rr", "--out", "runs.png", "-q", "--json")[1])
+    assert [list(found["metrics"]), list(found["per_query"]["a"])] == [["rr"], ["rr"]]
+    systems = ["data.txt", "--scores", "bad.txt", "--scores", "good.txt"]
+    assert podium("compare", *systems, "--out", "moved.svg")[1].endswith("moved.svg: written\n")
+    assert "good.txt minus bad.txt: mean +" in (folder / "moved.svg").read_text()
+    assert json.loads(podium("compare", *systems, "--out", "moved.svg", "--json")[1])["written"] == "moved.svg"
+    for words, message in (
+        (["eval", *scored, "--out", "data.txt"], "the suffix of a picture must be one of .svg, .png; got '.txt'"),
+        (["eval", *scored, "--out", "no/a.svg"], "the folder no does not exist"),
+        (["eval", *scored, "--policy", "all", "--out", "a.svg"], "--out draws one policy"),
+        (["compare", *systems, "--out", "a.pdf"], "the suffix of a picture must be one of .svg, .png; got '.pdf'"),
+    ):
+        code, out, err = podium(*words)
+        assert (code, out) == (2, "")
+        assert message in err
 
 
 def test_check_speaks_in_sentences_and_exits_with_what_it_found(podium, folder):
@@ -736,6 +765,24 @@ def test_inspect_draws_a_tree_or_the_learning_curves(podium, work):
     found = json.loads(podium("inspect", "m.podium", "--out", "curves.png", "--json")[1])
     assert found["written"] == "curves.png"
     assert (work / "tree.svg").read_text().startswith("<?xml")
+    code, out, _ = podium("inspect", "m.podium", "--tree", "1", "--depth", "1", "--out", "top.svg")
+    assert code == 0
+    assert "more lea" in (work / "top.svg").read_text()
+    assert podium("inspect", "m.podium", "--tree", "1", "--node", "1", "--out", "part.svg")[0] == 0
+    code, out, _ = podium("inspect", "m.podium", "--importance", "split", "--out", "importance.svg")
+    assert code == 0
+    assert out.endswith("importance.svg: written\n")
+    found = json.loads(podium("inspect", "m.podium", "--importance", "gain", "--json")[1])
+    assert found["kind"] == "gain"
+    assert max(found["features"].values()) > 0
+    for words, message in (
+        (["--depth", "1"], "--depth and --node are about the drawing of a tree"),
+        (["--tree", "1", "--importance", "gain"], "Give --tree N or --importance KIND, not both"),
+        (["--importance", "weight"], "kind must be one of gain, split, cover; got 'weight'"),
+    ):
+        code, out, err = podium("inspect", "m.podium", *words)
+        assert (code, out) == (2, "")
+        assert message in err
     assert (work / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -752,6 +799,14 @@ def test_explain_says_why_documents_stand_where_they_do(podium, work):
     code, out, _ = podium("explain", "m.podium", "test.txt", "--query", query, "--documents", last, first)
     assert code == 0
     assert out.startswith(f"Document {first} is ranked above document {last} by ")
+    code, out, _ = podium("explain", "m.podium", "test.txt", "--query", query, "--lambdas", "-m", "map")
+    assert code == 0
+    assert out.startswith("lambda, map (policy standard): 8 documents, ")
+    assert out.splitlines()[-8].split()[:2] == ["1", first]
+    words = ["--lambdas", "--out", "lambdas.svg", "--json"]
+    found = json.loads(podium("explain", "m.podium", "test.txt", "--query", query, *words)[1])
+    assert sum(document["lambda"] for document in found["documents"]) == pytest.approx(0, abs=1e-9)
+    assert found["written"] == "lambdas.svg"
     words = ["--documents", first, last, "--out", "why.svg", "--json"]
     found = json.loads(podium("explain", "m.podium", "test.txt", "--query", query, *words)[1])
     assert found["difference"] == float(run[0][4]) - float(run[7][4])
@@ -762,7 +817,9 @@ def test_explain_says_why_documents_stand_where_they_do(podium, work):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--documents", "a", "b", "--top", "3"], "Give --documents I J or --top K, not both"),
+        (["--documents", "a", "b", "--top", "3"], "Give one of --documents I J, --top K and --lambdas"),
+        (["--lambdas", "--top", "3"], "Give one of --documents I J, --top K and --lambdas"),
+        (["--metric", "map"], "--metric is for --permutation, --ablation and --lambdas"),
         (["--out", "why.pdf"], "the suffix of a picture must be one of .svg, .png; got '.pdf'"),
         (["--out", "no/why.svg"], "no/why.svg: the folder no does not exist"),
         ([], "none.podium: No such file"),

@@ -135,12 +135,43 @@ def test_measures_with_parameters_are_named_as_trec_eval_names_them(run):
 
 def test_runs_stand_side_by_side(run):
     out = run("eval q bm25.run ltr.run -m ndcg_cut_10 -m num_q -m runid")
-    assert "│ runid       │     bm25 │     ltr │" in out
-    assert "│ num_q       │        2 │       3 │" in out
+    assert "│ metric      ┃ bm25.run ┃ judged ┃ ltr.run ┃ judged ┃"[1:] in out
+    assert "│ ndcg_cut_10 │   0.3404 │ 0.8333 │  1.0000 │ 1.0000 │" in out
+    assert "│ runid       │     bm25 │        │     ltr │        │" in out
+    assert "│ num_q       │        2 │        │       3 │        │" in out
     assert "bm25.run: 1 of 3 judged queries are not in the run" in out
     same = json.loads(run("eval --qrels q --run bm25.run --run ltr.run -m map --json"))
     assert list(same["runs"]) == ["bm25.run", "ltr.run"]
     assert same["runs"]["ltr.run"]["metrics"]["map"] == 1.0
+    assert same["runs"]["bm25.run"]["judged"] == {"map": pytest.approx((1 + 2 / 3) / 2)}
+
+
+DIVERSE = "2 1 a 1\n2 2 d 1\n10 1 a 1\n10 1 b 0\n10 2 b 1\n"
+
+
+def test_qrels_with_subtopics_are_read_when_a_measure_needs_them(run, tmp_path):
+    (tmp_path / "diverse").write_text(DIVERSE)
+    assert "│ alpha_nDCG@5 │   1.0000 │ 0.8333 │" in run("eval diverse bm25.run ltr.run -m alpha_nDCG@5 -m judged@5")
+    assert run("eval diverse bm25.run --format trec -q -m StRecall@1 -m num_ret").splitlines()[-3:] == [
+        "StRecall@1            \t2\t0.5000",
+        "num_ret               \tall\t5",
+        "StRecall@1            \tall\t0.5000",
+    ]
+    compared = json.loads(run("compare --qrels diverse --run bm25.run --run ltr.run -m ERR_IA@2 --json"))
+    assert compared["judged"]["ERR_IA@2"] == {"bm25.run": 1.0, "ltr.run": 0.75}
+    assert "line 5: document 'b' of query '10' is already at line 4; remove one of them, or ask for measures" in run(
+        "eval diverse bm25.run -m ndcg"
+    )
+    assert "ndcg needs one judgement per document" in run("eval diverse bm25.run -m ndcg -m StRecall@5")
+    assert "q: expected lines of 'qid subtopic docno relevance'; column 2 is '0'" in run(
+        "eval q bm25.run -m alpha_nDCG"
+    )
+
+
+def test_judged_has_one_column_for_all_policies(run):
+    out = run("eval q bm25.run -m map -m relstring --policy all")
+    assert out.count("┃ judged ┃") == 1
+    assert "┃ ranklib ┃ judged ┃" in out
 
 
 def test_one_run_is_shown_as_ever(run):
@@ -173,6 +204,10 @@ def test_compare_takes_runs_in_python(run):
         podium.compare({"a": first, "b": [1.0]}, qrels)
     with pytest.raises(ValueError, match="num_ret is a count; a comparison needs a measure whose mean"):
         podium.compare({"a": first, "b": second}, qrels, metrics=["num_ret"])
+    with pytest.raises(ValueError, match="runid is a text; a comparison needs a measure whose mean"):
+        podium.compare({"a": first, "b": second}, qrels, metrics=["runid"])
+    official = list(podium.compare({"a": first, "b": second}, qrels, metrics=["official", "map"]).means)
+    assert official[:4] == ["map", "Rprec", "bpref", "recip_rank"]  # no counts, texts and geometric means
     with pytest.raises(ValueError, match="got qid together with Qrels"):
         podium.compare({"a": first, "b": second}, qrels, qid=[1])
 

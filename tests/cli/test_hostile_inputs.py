@@ -17,6 +17,7 @@ COMMANDS = [
     "eval letor.txt --scores IN",
     "eval --qrels IN --run answers.run",
     "eval --qrels qrels --run IN",
+    "eval --qrels IN --run answers.run -m alpha_nDCG@10",
     "compare IN --scores scores --scores scores",
     "compare letor.txt --scores scores --scores IN",
     "convert IN OUT.csv",

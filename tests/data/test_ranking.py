@@ -295,3 +295,22 @@ def test_what_needs_every_value_refuses_sparse_data_and_says_what_to_do(sparse_p
             write_data(sparse, tmp_path / f"data.{suffix}")
     with pytest.raises(ValueError, match=f"a table {message}"):
         sparse.to_frame()
+
+
+def test_a_notebook_shows_sizes_labels_and_the_first_rows():
+    X = np.arange(20, dtype=np.float32).reshape(2, 10)
+    data = RankingData.from_arrays(X, [0, 2], ["<q>", "<q>"], feature_names=[f"f{n}" for n in range(10)])
+    shown = data._repr_html_()
+    for text in ("2 rows, 1 query, 10 features", "0: 50.0%, 2: 50.0%", "&lt;q&gt;", "f7", "2 more", "2 to 2, mean 2.0"):
+        assert text in shown
+    assert "<q>" not in shown
+    assert "f8" not in shown
+
+
+@pytest.mark.parametrize(
+    "X", [np.zeros((0, 2)), csr_array(np.eye(3)), np.full((3, 1), np.nan)], ids=["0", "csr", "nan"]
+)
+def test_a_notebook_shows_any_data(X):
+    shown = RankingData.from_arrays(X, qid=[1] * X.shape[0])._repr_html_()
+    assert f"The first {X.shape[0]} of {X.shape[0]} rows" in shown
+    assert ">none<" in shown  # labels

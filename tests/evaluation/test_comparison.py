@@ -4,6 +4,7 @@ import dataclasses
 import io
 import json
 import math
+from html import escape
 
 import numpy as np
 import pytest
@@ -456,3 +457,27 @@ def test_bad_values_are_reported() -> None:
         values_of(a=A, b=B[1:])
     with pytest.raises(ValueError, match="system 'b' has the value inf at query 2"):
         values_of(a=A, b=[1, 1, math.inf, 1, 1])
+
+
+def test_a_notebook_shows_the_table_and_explains_its_rows():
+    comparison = compare({"<a>": [1.0, 2.0, 3.0, 1.0], "b": [3.0, 1.0, 2.0, 5.0]}, [0, 1, 0, 1], qid=[1, 1, 2, 2])
+    shown = comparison._repr_html_()
+    assert "<a>" not in shown
+    assert "&lt;a&gt;" in shown
+    assert escape(comparison.rows[0].explain()) in shown
+    assert repr(comparison) == "Comparison(<a>, b by ndcg@10; 2 queries)"
+
+
+def test_an_interval_and_p_that_lead_to_other_conclusions_are_explained():
+    (known,), ends = values_of(a=A, b=B).rows, {"apart": (0.01, 0.03), "across": (-0.01, 0.03)}
+    for interval, p, before, words in (
+        ("apart", 0.08, 0.04, "p = 0.04 before the correction"),
+        ("apart", 0.08, 0.06, "different methods"),
+        ("across", 0.02, 0.02, "has 0 in it"),
+        ("apart", 0.02, 0.01, ""),
+        ("across", 0.2, 0.1, ""),
+    ):
+        tests = {"randomisation": {"holm": p, "none": before}}
+        row = dataclasses.replace(known, interval=ends[interval], p_values=tests)
+        assert words in row.explain()
+        assert bool(row.disagreement) == bool(words)

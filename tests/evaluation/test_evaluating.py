@@ -6,6 +6,7 @@ import sys
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import narwhals as nw
 import numpy as np
 import pytest
 
@@ -263,3 +264,29 @@ def test_evaluating_loads_no_significance_tests():
     code = "import sys, podium.evaluation.evaluating; print([m for m in sys.modules if m.endswith('significance')])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_an_evaluation_is_a_table_of_means_or_of_values_per_query():
+    result = evaluate([3, 9, 1, 5], [1, 0, 0, 2], qid=["b", "a", "b", "a"], metrics=["rr", "p@1"])
+    assert result.to_frame().to_dict("list") == {"metric": ["rr", "p@1"], "mean": [3 / 4, 1 / 2]}
+    for backend in ("pandas", "polars", "pyarrow"):
+        frame = result.to_frame(per_query=True, backend=backend)
+        columns = {name: list(nw.from_native(frame)[name].to_list()) for name in ("query", "rr", "p@1")}
+        assert columns == {"query": ["b", "a"], "rr": [1.0, 1 / 2], "p@1": [1.0, 0.0]}
+    with pytest.raises(ValueError, match="backend"):
+        result.to_frame(backend="excel")
+
+
+def test_texts_of_a_run_are_a_column_of_their_own():
+    qrels, run = Qrels.from_dict({"q": {"d": 1, "e": 0}}), Run.from_dict({"q": {"d": 2.0, "f": 1.0}})
+    frame = evaluate_run(qrels, run, metrics=["map", "relstring_5"]).to_frame(per_query=True)
+    assert list(frame.columns) == ["query", "map", "relstring_5"]
+    assert frame["map"].tolist() == [1.0]
+
+
+def test_a_notebook_shows_means_policy_and_notes_escaped():
+    shown = evaluate([1, 1], [0, 1], qid=["<q>", "<q>"], metrics=["ndcg@10"], policy="trec", bracket=True)._repr_html_()
+    assert "1 query, policy trec" in shown
+    assert "ties fall to the order of the input" in shown
+    assert "from worst to best" in shown
+    assert "<q>" not in shown

@@ -133,7 +133,7 @@ def test_ranks_that_jump_are_fine_and_ranks_that_contradict_scores_are_reported(
     path.write_bytes(b"1 Q0 a 1 9 t\n1 Q0 b 7 8 t\n1 Q0 c 90 7 t\n")
     assert len(read_run(path)) == 3
     path.write_bytes(b"1 Q0 a 1 9 t\n1 Q0 b 2 8 t\n1 Q0 c 3 8.5 t\n2 Q0 c 2 1 t\n")
-    with pytest.warns(UserWarning, match=r"scores contradict ranks \(1 query, 1 document"):
+    with pytest.warns(UserWarning, match=r"a\.run, line 3: scores contradict ranks \(1 query, 1 document"):
         read_run(path)
 
 

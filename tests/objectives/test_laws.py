@@ -360,3 +360,25 @@ def test_kernels_just_compiled_and_kernels_from_the_cache_give_the_same_bits(tmp
         for _ in range(2)
     )
     assert first == second
+
+
+@named(PAIRWISE + LAMBDAS + TIES)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_table_of_pairs_adds_up_to_the_derivatives(name, fields_, weighted, rng):
+    scores, labels, offsets = lists(rng)
+    more = {"weights": rng.random(len(scores)), "query_weights": rng.random(len(LENGTHS))} if weighted else {}
+    bound = bind(name, fields_, labels, offsets, **more)
+    expected = derivatives(bound, scores)
+    for query, n in enumerate(LENGTHS):
+        table = bound.pair_table(scores, query)
+        gradients = np.bincount(table.lower, table.lambdas, n) - np.bincount(table.upper, table.lambdas, n)
+        hessians = np.bincount(table.lower, table.hessian, n) + np.bincount(table.upper, table.hessian, n)
+        rows = slice(offsets[query], offsets[query + 1])
+        np.testing.assert_allclose(gradients, expected[0][rows], rtol=2e-6, atol=2e-6)
+        np.testing.assert_allclose(hessians, expected[1][rows], rtol=2e-6, atol=2e-6)
+
+
+@named(POINTWISE + LISTWISE)
+def test_objectives_without_pairs_have_no_table_of_them(name, fields_, rng):
+    scores, labels, offsets = lists(rng)
+    assert bind(name, fields_, labels, offsets).pair_table(scores, 0) is None

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from collection import WORDS, index_of, random_documents
 
-from podium import cli
+from podium import Cascade, Linear, Stage, cli
 from podium.metrics.registry import parse_metric
-from podium.search import build_index, open_index, parse_weighting, tune_weighting
+from podium.search import build_index, open_index, parse_weighting, read_weighting, tune_weighting, write_weighting
+from podium.workflows.searching import open_cascade
 
 FIRST = [
     dict(zip(("k1", "b"), point)) for point in itertools.product((0.6, 0.9, 1.2, 1.6, 2), (0.2, 0.4, 0.6, 0.75, 0.9))
@@ -82,18 +83,20 @@ def best(name, collection, queries, memo):
 @pytest.mark.parametrize("name", ["bm25", "bm25-rm3"])
 def test_the_choice_is_that_of_plain_loops_and_each_fold_is_searched_with_what_the_others_chose(collection, name):
     index, queries, qrels = collection
-    tuned = tune_weighting(index, queries, qrels, name, metric="p@5", folds=3)
+    tuned = tune_weighting(index, queries, qrels, name, fields="whole", metric="p@5", folds=3)
     judged, memo = [query for query in queries if query in qrels], {}
     chosen, tried = best(name, collection, judged, memo)
-    assert (tuned.weighting, set(tuned.tried), tuned.n_queries) == (chosen, tried, 15)
-    assert tuned.tried == pytest.approx({one: mean(memo[one], judged) for one in tried})
-    assert tuned.tried[chosen] > tuned.tried[tuned.start]
+    means = {one.weighting: value for one, value in tuned.tried.items()}
+    assert (tuned.weighting, set(means), tuned.n_queries) == (chosen, tried, 15)
+    assert {one.fields for one in tuned.tried} == {(("whole", 1.0),)}
+    assert means == pytest.approx({one: mean(memo[one], judged) for one in tried})
+    assert tuned.tried[tuned.chosen] > tuned.tried[tuned.start]
     folds, held_out = np.random.default_rng(0).permutation(15) % 3, {}
     for number, fold in enumerate(tuned.folds):
         inside = [query for query, own in zip(judged, folds) if own == number]
         own, _ = best(name, collection, [query for query in judged if query not in inside], memo)
         held_out |= {query: memo[own][query] for query in inside}
-        assert (fold.weighting, fold.n_queries) == (own, 5)
+        assert (fold.chosen.weighting, fold.n_queries) == (own, 5)
         assert fold.value == pytest.approx(mean(memo[own], inside))
     assert tuned.cross_validated == pytest.approx(mean(held_out, judged))
 
@@ -103,18 +106,45 @@ def test_what_is_given_stays_if_nothing_is_better(tmp_path):
     build_index([("a", "laser"), ("b", "sound")], tmp_path / "i")
     queries, qrels = {"1": "laser", "2": "sound"}, {"1": {"a": 1}, "2": {"b": 1}}
     tuned = tune_weighting(open_index(tmp_path / "i"), queries, qrels, "bm25(k1=1.7)", folds=2)
-    assert tuned.weighting == tuned.start == parse_weighting("bm25(k1=1.7)")
-    assert tuned.tried[tuned.weighting] == tuned.cross_validated == 1.0
+    assert (tuned.weighting, tuned.fields) == (parse_weighting("bm25(k1=1.7)"), {"whole": 1.0})
+    assert tuned.chosen == tuned.start
+    assert tuned.tried[tuned.chosen] == tuned.cross_validated == 1.0
 
 
-def test_fields_of_bm25f_are_those_of_the_search(collection):
+WEIGHTS = (0.25, 0.5, 1.0, 2.0, 4.0)
+
+
+@pytest.mark.parametrize(("name", "given"), [("bm25", None), ("bm25f", {"title": 2.0, "body": 1.0, "url": 1.0})])
+def test_weights_of_fields_are_those_of_plain_loops_and_searches(collection, name, given):
+    """One field after the other, with all weights, from the best so far; one that is not given may be absent."""
     index, queries, qrels = collection
-    fields = {"title": 2.0, "body": 1.0}
-    tuned = tune_weighting(index, queries, qrels, "bm25f", fields=fields, metric="p@5", folds=2)
+    tuned = tune_weighting(index, queries, qrels, name, fields=given, metric="p@5", folds=2)
     asked = [query for query in queries if query in qrels]
-    hits = [index.search(queries[query], 80, weighting=tuned.weighting, fields=fields) for query in asked]
-    values = [sum(qrels[query][id] for id in first_five(own)) / 5 for query, own in zip(asked, hits)]
-    assert tuned.tried[tuned.weighting] == pytest.approx(np.mean(values))
+
+    def value(fields):
+        hits = [index.search(queries[query], 80, weighting=tuned.weighting, fields=fields) for query in asked]
+        return float(np.mean([sum(qrels[query][id] for id in first_five(own)) / 5 for query, own in zip(asked, hits)]))
+
+    best = dict(given or {"whole": 1.0})
+    first = next(iter(best.values()))
+    others = ["body", "url"] if given else [field for field in ("title", "anchor", "url") if index.field(field).n_terms]
+    assert "title" in others or given
+    for field in others:
+        tried = [best] + [best | {field: weight * first} for weight in WEIGHTS]
+        best = max(tried, key=lambda fields: round(value(fields), 12))
+    assert tuned.fields == best
+    assert tuned.tried[tuned.chosen] == pytest.approx(value(best))
+    assert tuned.tried[tuned.chosen] >= tuned.tried[tuned.start]
+
+
+def test_the_surface_is_the_grid_of_k1_and_b(collection):
+    index, queries, qrels = collection
+    tuned = tune_weighting(index, queries, qrels, fields="whole", metric="p@5", folds=2)
+    k1, b, means = tuned.surface()
+    by_weighting = {str(one.weighting): mean for one, mean in tuned.tried.items()}
+    for row, column in np.ndindex(5, 5):
+        assert means[row, column] == by_weighting[str(weighting_of("bm25", {"k1": k1[row], "b": b[column]}))]
+    assert [row[0] for row in tuned.surface_rows()] == ["k1 = 0.6", "k1 = 0.9", "k1 = 1.2", "k1 = 1.6", "k1 = 2"]
 
 
 @pytest.mark.parametrize(
@@ -153,7 +183,7 @@ def test_queries_may_have_numbers_as_ids_and_metrics_may_be_objects(collection):
     judged = {numbers[name]: labels for name, labels in qrels.items() if name in numbers}
     by_name = tune_weighting(index, queries, qrels, metric="P@5", folds=3)
     by_object = tune_weighting(index, asked, judged, metric=parse_metric("p@5"), folds=3)
-    assert (by_name.metric, by_name.tried) == (by_object.metric, by_object.tried) == ("p@5", by_object.tried)
+    assert (by_name.metric, by_object.metric, by_name.tried) == ("P@5", "p@5", by_object.tried)
 
 
 def test_without_two_judged_queries_it_says_so(collection):
@@ -191,6 +221,61 @@ def test_the_command_prints_the_table_or_all_as_json(collection, podium, tmp_pat
     chosen = json.loads(out)["weighting"]
     code, out, _ = podium("search", index.folder, queries["q0"], "--k", 3, "--json", "--weighting", chosen)
     assert [hit["id"] for hit in json.loads(out)["hits"]] == index.search(queries["q0"], 3, weighting=chosen).ids
+    code, out, _ = podium(*words, "--out", "t.toml", "--picture", "t.svg")
+    assert out.splitlines()[-2:] == ["t.toml: written", "t.svg: written"]
+    assert read_weighting("t.toml") == (tuned.weighting, tuned.fields)
+    assert "<svg" in (tmp_path / "t.svg").read_text()
+    assert podium(*words, "--out", "t.toml", "--picture", "t.svg")[0] == 0  # its own files are replaced
+    code, out, _ = podium("search", index.folder, queries["q0"], "--k", 3, "--json", "--weighting", "t.toml")
+    expected = index.search(queries["q0"], 3, weighting=tuned.weighting, fields=tuned.fields)
+    assert [hit["id"] for hit in json.loads(out)["hits"]] == expected.ids
+    code, out, _ = podium(*words, "--weighting", "t.toml", "--field", "whole", "--json")
+    assert json.loads(out)["start"] | {"value": 0} == {"weighting": chosen, "fields": {"whole": 1.0}, "value": 0}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--out", "t.txt"], "--out t.txt: the name must end in .toml"),
+        (["--out", "other.toml"], "the file is there already and holds something else, not a weighting"),
+        (["--out", "nowhere/t.toml"], "the folder nowhere does not exist"),
+        (["--picture", "t.gif"], "the suffix of a picture must be one of .svg, .png"),
+        (["--picture", "queries.tsv.png", "--weighting", "missing.toml"], "missing.toml"),
+    ],
+)
+def test_bad_outputs_are_refused_before_the_work(collection, podium, tmp_path, words, message):
+    (tmp_path / "other.toml").write_text("a = 1\n")
+    (tmp_path / "queries.tsv").write_text("q0\tlaser\n")
+    (tmp_path / "qrels").write_text("q0 0 d1 1\n")
+    code, _, error = podium("tune-bm25", collection[0].folder, "--queries", "queries.tsv", "--qrels", "qrels", *words)
+    assert code == 2
+    assert message in error
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["other.toml", "qrels", "queries.tsv"]
+
+
+def test_progress_counts_what_is_tried(collection):
+    index, queries, qrels = collection
+    reports = []
+    tuned = tune_weighting(
+        index, queries, qrels, metric="p@5", folds=2, report=lambda done, total: reports.append((done, total))
+    )
+    assert max(done for done, _ in reports) >= len(tuned.tried)
+    assert all(done <= total for done, total in reports)
+
+
+def test_a_cascade_takes_a_weighting_file(collection, podium, tmp_path):
+    index, queries, qrels = collection
+    write_weighting(tmp_path / "w.toml", "bm25(k1=0.7, b=0.123456789)", {"title": 3.0, "body": 1.0})
+    model = tmp_path / "m.podium"
+    data = Cascade(index, Stage(n=5)).training_data(queries, qrels)
+    Linear().fit(data).save(model)
+    assert podium("cascade", index.folder, model, "--out", "c", "--weighting", "w.toml")[0] == 0
+    made = open_cascade(tmp_path / "c")
+    assert (str(made.weighting), dict(made.fields)) == (
+        "bm25(k1=0.7, b=0.123457, delta=0)",
+        {"title": 3.0, "body": 1.0},
+    )
+    assert made.weighting.b == 0.123456789
 
 
 def test_a_run_with_feedback_is_that_of_single_searches(collection, podium, tmp_path):

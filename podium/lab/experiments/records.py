@@ -103,6 +103,21 @@ class _Protocol(_Stored):
     rows: list[str]
 
 
+class _Hit(_Stored):
+    id: str
+    title: str = ""
+    grade: int | None = None
+    before: int | None = None  # its rank in the first list
+
+
+class _Example(_Stored):
+    """A query with the ranked lists of several systems."""
+
+    query: str
+    text: str
+    lists: dict[str, list[_Hit]]
+
+
 class _Description(_Stored):
     """What other parts of the lab rely on in experiment.json; it has more."""
 
@@ -118,6 +133,8 @@ class _Description(_Stored):
     turns: bool = False  # the validation part of a fold is a test part of another one
     development: str = ""  # why the data is a development set
     published: list[_PublishedTable] = []
+    query_texts: dict[str, str] = {}  # by the ids of queries
+    examples: list[_Example] = []
     left_out: dict[str, str] = {}
     protocols: list[_Protocol] = []
     experiment: dict[str, Any] = {}

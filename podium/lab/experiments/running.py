@@ -16,6 +16,7 @@ from typing import Any
 
 from podium._runtime import plugins
 from podium._runtime.files import write_whole
+from podium._runtime.progress import notebook_progress
 from podium._runtime.threads import usable_threads
 from podium._runtime.warn import warn
 from podium._runtime.words import check_choice
@@ -106,7 +107,8 @@ def run(
         session = Session(experiment, known_folds, target, threads, tuple(plugins.imported))
         failed: dict[Task, Answer] = {}
         try:
-            _perform(missing, session, processes, failed, report, len(tasks))
+            with notebook_progress(f"running {experiment.name}") as bar:
+                _perform(missing, session, processes, failed, bar if report is None else report, len(tasks))
         finally:
             failures = tuple(map(_failure, failed.values()))
             _finish(target, failures)

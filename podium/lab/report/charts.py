@@ -119,7 +119,7 @@ def scatter(key: str, label: str, x: np.ndarray, y: np.ndarray, x_axis: str, y_a
 
     def draw(axes: Any) -> None:
         shown = _thinned(len(x), POINTS)
-        low, high = float(min(x.min(), y.min(), 0)), float(max(x.max(), y.max()))
+        low, high = float(min(x.min(), y.min())), float(max(x.max(), y.max()))
         room = 0.03 * (high - low or 1)
         axes.plot([low, high], [low, high], color=_QUIET, linewidth=1, linestyle="--")
         axes.plot(x[shown], y[shown], "o", color=_COLOURS[0], alpha=0.45, markersize=4, markeredgewidth=0)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from podium.lab.experiments.results import Results
-from podium.lab.report.page import Html, Section, folded, paragraph
+from podium.lab.report.page import Block, Section, folded, paragraph, side_by_side
 from podium.lab.report.tables import Column, Rows, table
 from podium.metrics.policies import POLICIES
 
@@ -25,6 +25,8 @@ _SETUP = {
     "left_out",
     "turns",
     "development",
+    "query_texts",
+    "examples",
 }
 _LINE_COLUMNS = [Column("what"), Column("value", wide=True)]
 _SHOWN_OF_MODELS = {"description", "about", "settings"}
@@ -33,7 +35,8 @@ _SHOWN_OF_MODELS = {"description", "about", "settings"}
 def provenance(results: Results) -> Section:
     about = results.about
     blocks = [_setup(about), _models(results)]
-    blocks += [_part(title, about[name]) for name, title in _PARTS.items() if about.get(name)]
+    parts = [_part(title, about[name]) for name, title in _PARTS.items() if about.get(name)]
+    blocks += [side_by_side(parts)] if parts else []
     blocks += [*_left_out(about), *_warnings(results)]
     other = {name: value for name, value in about.items() if name not in _SETUP | _PARTS.keys()}
     if other:
@@ -44,7 +47,7 @@ def provenance(results: Results) -> Section:
     return Section("provenance", "Provenance", blocks)
 
 
-def _setup(about: Mapping[str, Any]) -> Html:
+def _setup(about: Mapping[str, Any]) -> Block:
     rows: Rows = [
         ["experiment", str(about.get("name", ""))],
         ["metrics", ", ".join(map(str, about["metrics"]))],
@@ -52,7 +55,8 @@ def _setup(about: Mapping[str, Any]) -> Html:
         ["seeds", ", ".join(map(str, about.get("seeds", ())))],
     ]
     rows += [[f"policy {name}", _policy(name)] for name in about["policies"]]
-    return table("The experiment. The first metric and the first policy rank the leaderboard.", _LINE_COLUMNS, rows)
+    caption = "The experiment. The first metric and the first policy rank the leaderboard."
+    return table("experiment", caption, _LINE_COLUMNS, rows)
 
 
 def _policy(name: str) -> str:
@@ -67,7 +71,7 @@ def _policy(name: str) -> str:
     )
 
 
-def _models(results: Results) -> Html:
+def _models(results: Results) -> Block:
     columns = [Column("model"), Column("description", wide=True), Column("settings", wide=True), Column("more")]
     rows: Rows = []
     for name, about in results.about["models"].items():
@@ -75,30 +79,32 @@ def _models(results: Results) -> Html:
         settings = ", ".join(f"{key}={value}" for key, value in (about.get("settings") or {}).items())
         rest = ", ".join(f"{key}: {value}" for key, value in about.items() if value and key not in _SHOWN_OF_MODELS)
         rows.append([name, str(description), settings or "defaults", rest])
-    return table("Models and the settings that the experiment gives them.", columns, rows)
+    return table("models", "Models and the settings that the experiment gives them.", columns, rows)
 
 
-def _left_out(about: Mapping[str, Any]) -> Iterator[Html]:
+def _left_out(about: Mapping[str, Any]) -> Iterator[Block]:
     """Models of the experiment that could not be run here, and why."""
     if about.get("left_out"):
         rows: Rows = [[name, str(why)] for name, why in about["left_out"].items()]
-        yield table("Models that were left out.", [Column("model"), Column("why", wide=True)], rows)
+        yield table("left-out", "Models that were left out.", [Column("model"), Column("why", wide=True)], rows)
 
 
-def _warnings(results: Results) -> Iterator[Html]:
+def _warnings(results: Results) -> Iterator[Block]:
     """What was warned of while models were trained, each once per model."""
     counts = Counter((run.model, note) for run in results.runs for note in run.notes)
     rows: Rows = [[model, count, note] for (model, note), count in counts.most_common(_LINES)]
     if rows:
         columns = [Column("model"), Column("runs", 0), Column("warning", wide=True)]
-        yield folded(f"Warnings: {len(counts)}", table("Warnings of trainings, and in how many runs.", columns, rows))
+        warned = table("warnings", "Warnings of trainings, and in how many runs.", columns, rows)
+        yield folded(f"Warnings: {len(counts)}", warned)
 
 
-def _part(title: str, content: Any) -> Html:
+def _part(title: str, content: Any) -> Block:
     rows = list(_flat(content))
     left = len(rows) - _LINES
     shown: Rows = [[name, value] for name, value in rows[:_LINES]]
-    made = table(f"{title}{f'; {left} more lines are in experiment.json' if left > 0 else ''}.", _LINE_COLUMNS, shown)
+    caption = f"{title}{f'; {left} more lines are in experiment.json' if left > 0 else ''}."
+    made = table(title.split(",")[0].lower().replace(" ", "-"), caption, _LINE_COLUMNS, shown)
     return folded(f"{title}: {len(rows)} lines", made) if len(rows) > 20 else made
 
 

@@ -14,13 +14,16 @@ from podium.lab.experiments.results import Results
 from podium.lab.report import charts
 from podium.lab.report.charts import Curve
 from podium.lab.report.leaderboard import Beside, published_beside
-from podium.lab.report.page import Html, Section, figure, folded, paragraph, side_by_side
-from podium.lab.report.statistics import Leaderboard, Row, shortened
+from podium.lab.report.page import Block, Section, figure, folded, paragraph, side_by_side
+from podium.lab.report.statistics import Leaderboard, Row, decimals_of, gather, shortened
 from podium.lab.report.tables import NOTHING, Cell, Column, Rows, Value, interval, number, table
 from podium.metrics.policies import POLICIES
 
 _SHOWN_INTERVALS = 40  # models in a chart
 _NAMED = 4  # models in a caption
+_BESIDE = 4  # metrics of a leaderboard that leaves room for a chart
+_NARROW = 5  # columns
+_FOLDS = "Folds and seeds"
 
 
 def shown_metric(metric: str) -> str:
@@ -33,9 +36,10 @@ def shown_metric(metric: str) -> str:
 def lead(results: Results, board: Leaderboard) -> str:
     """The result in two sentences."""
     best, tied, others = board.best, len(board.leaders) - 1, len(board.rows) - 1
-    sentence = f"The best model is {best.model}: {shown_metric(board.metric)} {number(best.mean)}"
+    decimals = board.decimals
+    sentence = f"The best model is {best.model}: {shown_metric(board.metric)} {number(best.mean, decimals)}"
     if math.isfinite(best.interval[0]):
-        sentence += f" (95% interval {interval(best.interval)})"
+        sentence += f" (95% interval {interval(best.interval, decimals)})"
     elif _absent(best) != NOTHING:
         sentence += f" ({_absent(best)} for an interval)"
     sentence += f", under the policy {board.policy}."
@@ -86,7 +90,7 @@ def unrecorded_looks(runs: int) -> str:
     return f"{there} judged without a line in looks.jsonl: there were more looks than are counted."
 
 
-def _looks(results: Results) -> Html:
+def _looks(results: Results) -> Block:
     rows: Rows = []
     for fold in results.about["folds"]:
         looks = [look for look in results.looks if look.fold == fold]
@@ -98,10 +102,10 @@ def _looks(results: Results) -> Html:
         "How often scores were judged by the labels of each test part, counted before the values were known. More "
         "looks than runs: some were repeated. A pick copies the values of its member, without a look of its own."
     )
-    return table(caption, columns, rows)
+    return table("looks", caption, columns, rows)
 
 
-def _protocols(results: Results) -> Html:
+def _protocols(results: Results) -> Block:
     rows: Rows = [
         [protocol["number"], protocol["started"], protocol["digest"], ", ".join(protocol["rows"]) or NOTHING]
         for protocol in results.about["protocols"]
@@ -111,27 +115,30 @@ def _protocols(results: Results) -> Html:
         "The experiment was changed while its results were there. A model whose settings changed is a new row, such as "
         "“Linear (2)”; the row before it stays, with its runs and its looks."
     )
-    return table(caption, columns, rows)
+    return table("protocols", caption, columns, rows)
 
 
 def facts(results: Results, board: Leaderboard) -> dict[str, str]:
     """Numbers of the whole experiment, by what they are of."""
     part = "validation" if results.about.get("on") == "valid" else "test"
+    folds, seeds = ({getattr(run, what) for run in results.runs} for what in ("fold", "seed"))
     counts = [
         counted(len(board.rows), "model"),
         counted(len(board.values.keys), f"{part} query", f"{part} queries"),
-        counted(len({run.fold for run in results.runs}), "fold"),
-        counted(len({run.seed for run in results.runs}), "seed per model", "seeds per model"),
+        *([f"{len(folds)} folds"] if len(folds) > 1 else []),
+        *([f"{len(seeds)} seeds per model"] if len(seeds) > 1 else []),
         counted(len(results.runs), "run"),
     ]
     if results.looks:
         counts.append(counted(len(results.looks), "look at the test parts", "looks at the test parts"))
-    best = {f"{shown_metric(board.metric)} of the best model": number(board.best.mean)}
+    best = {f"{shown_metric(board.metric)} of the best model": number(board.best.mean, board.decimals)}
     return best | {what: count for count, what in (words.split(" ", 1) for words in counts)}
 
 
 def leaderboards(results: Results, boards: Sequence[Leaderboard]) -> Section:
-    blocks = [_leaderboard(results, boards[0]), _interval_chart(boards[0])]
+    whole, picture = _leaderboard(results, boards[0]), _interval_chart(boards[0])
+    few = len(results.about["metrics"]) <= _BESIDE
+    blocks = [side_by_side([whole, picture])] if few else [whole, picture]
     blocks += [
         folded(f"Policy {board.policy}: the same rankings, measured by other rules", _leaderboard(results, board))
         for board in boards[1:]
@@ -139,18 +146,20 @@ def leaderboards(results: Results, boards: Sequence[Leaderboard]) -> Section:
     return Section("leaderboard", "Leaderboard", blocks)
 
 
-def _leaderboard(results: Results, board: Leaderboard) -> Html:
+def _leaderboard(results: Results, board: Leaderboard) -> Block:
     first, *others = results.about["metrics"]
-    columns = [Column("model"), Column("rank", 0), Column(shown_metric(first), 4), Column("95% interval", 4)]
-    columns += [Column("group"), *(Column(shown_metric(metric), 4) for metric in others)]
+    decimals = {first: board.decimals} | {name: decimals_of(gather(results, board.policy, name)) for name in others}
+    columns = [Column("model"), Column("rank", 0), Column(shown_metric(first), decimals[first])]
+    columns += [Column("95% interval", 4), Column("group")]
+    columns += [Column(shown_metric(metric), decimals[metric]) for metric in others]
     leaders = {metric: results.ranked(board.policy, metric)[0] for metric in [first, *others]}
     best = {metric: results.mean(leader, board.policy, metric) for metric, leader in leaders.items()}
-    rows = [
-        [*_row(row, best[first])]
-        + [_marked(results.mean(row.model, board.policy, metric), best[metric]) for metric in others]
-        for row in board.rows
-    ]
-    return table(_leaderboard_caption(results, board), columns, rows)
+    rows: Rows = []
+    for row in board.rows:
+        means = {metric: results.mean(row.model, board.policy, metric) for metric in others}
+        marked = [_marked(mean, best[metric], decimals[metric]) for metric, mean in means.items()]
+        rows.append([*_row(row, best[first], decimals[first]), *marked])
+    return table(f"leaderboard-{board.policy}", _leaderboard_caption(results, board), columns, rows)
 
 
 def _leaderboard_caption(results: Results, board: Leaderboard) -> str:
@@ -169,9 +178,9 @@ def _leaderboard_caption(results: Results, board: Leaderboard) -> str:
     return " ".join(parts)
 
 
-def _row(row: Row, best: float) -> list[Value | Cell]:
-    ends, groups = interval(row.interval, absent=_absent(row)), shortened(row.groups)
-    return [row.model, row.rank, _marked(row.mean, best), Cell(ends, "quiet"), Cell(groups, "plain")]
+def _row(row: Row, best: float, decimals: int) -> list[Value | Cell]:
+    ends, groups = interval(row.interval, decimals, absent=_absent(row)), shortened(row.groups)
+    return [row.model, row.rank, _marked(row.mean, best, decimals), Cell(ends, "quiet"), Cell(groups, "plain")]
 
 
 def _absent(row: Row) -> str:
@@ -179,11 +188,12 @@ def _absent(row: Row) -> str:
     return TOO_FEW_VALUES if row.is_mean else NOTHING
 
 
-def _marked(value: float, best: float) -> Value | Cell:
-    return Cell(value, "best") if round(value, 4) == round(best, 4) else value
+def _marked(value: float, best: float, decimals: int) -> Value | Cell:
+    """The best value, and all that look the same."""
+    return Cell(value, "best") if round(value, decimals) == round(best, decimals) else value
 
 
-def _interval_chart(board: Leaderboard) -> Html:
+def _interval_chart(board: Leaderboard) -> Block:
     shown = board.rows[:_SHOWN_INTERVALS]
     leaders = len([row for row in shown if row.model in board.leaders])
     tied = f" and the {leaders - 1} that do not differ significantly from it" if leaders > 1 else ""
@@ -200,12 +210,13 @@ def _interval_chart(board: Leaderboard) -> Html:
 def published(results: Results) -> Section:
     """Tables of papers or tools, ours beside them."""
     folds = [str(fold) for fold in results.about["folds"]]
-    blocks = [block for beside in published_beside(results) for block in _published(results, beside, folds)]
+    tables = enumerate(published_beside(results), 1)
+    blocks = [block for n, beside in tables for block in _published(results, beside, folds, f"published-{n}")]
     return Section("published", "Published results and ours", blocks)
 
 
-def _published(results: Results, beside: Beside, folds: list[str]) -> list[Html]:
-    """The means beside each other; the values of the folds fold out."""
+def _published(results: Results, beside: Beside, folds: list[str], name: str) -> list[Block]:
+    """The means beside each other, with the digits of their source; the values of the folds fold out."""
     source = f" Source: {beside.source}." if beside.source else ""
     caption = (
         f"{beside.title}, beside {beside.model} of this experiment, under the policy {beside.policy}: means over the "
@@ -216,16 +227,16 @@ def _published(results: Results, beside: Beside, folds: list[str]) -> list[Html]
     for metric, (their_mean, our_mean) in beside.means.items():
         theirs, ours = zip(*beside.rows[metric], (their_mean, our_mean))
         differences = [one - other for one, other in zip(ours, theirs)]
-        name = shown_metric(metric)
+        shown = shown_metric(metric)
         ends = Cell(interval(beside.intervals[metric], signed=True), "quiet")
-        means.append([name, their_mean, our_mean, differences[-1], ends])
-        rows += [[name, "published", *theirs], [Cell(name, "quiet"), "ours", *ours]]
-        rows.append([Cell(name, "quiet"), "difference", *(Cell(number(d, signed=True), "quiet") for d in differences)])
+        means.append([shown, their_mean, our_mean, differences[-1], ends])
+        rows += [[shown, "published", *theirs], [Cell(shown, "quiet"), "ours", *ours]]
+        rows.append([Cell(shown, "quiet"), "difference", *(Cell(number(d, signed=True), "quiet") for d in differences)])
     compared = [Column("metric"), Column("published", 4), Column("ours", 4), Column("difference", 4, signed=True)]
     compared.append(Column("95% interval", 4))
     columns = [Column("metric"), Column("values"), *(Column(_fold_name(fold), 4) for fold in folds), Column("mean", 4)]
-    whole = table(f"{beside.title} and {beside.model}, per fold.", columns, rows)
-    blocks = [table(caption, compared, means), folded(f"{beside.title}: values per fold", whole)]
+    whole = table(f"{name}-folds", f"{beside.title} and {beside.model}, per fold.", columns, rows)
+    blocks = [table(name, caption, compared, means), folded(f"{beside.title}: values per fold", whole)]
     if beside.model not in results.models:
         blocks.append(paragraph(f"{beside.model} has not finished a run."))
     return blocks
@@ -244,18 +255,19 @@ def _fold_name(fold: str) -> str:
 def per_fold(results: Results, board: Leaderboard) -> Section:
     """The first metric in each fold; with several seeds, also how far they are apart."""
     folds = [str(fold) for fold in results.about["folds"]]
-    columns = [Column("model"), *(Column(_fold_name(fold), 4) for fold in folds)]
-    columns += [Column("mean", 4), Column("deviation over seeds", 4)]
+    if len(folds) < 2 and len({run.seed for run in results.runs}) < 2:
+        return Section("folds", _FOLDS, [])
+    columns = [Column("model"), *(Column(_fold_name(fold), 4) for fold in folds if len(folds) > 1)]
+    columns += [Column("mean", board.decimals), Column("deviation over seeds", 4)]
     rows: Rows = []
     for model in board.models:
-        means = [results.fold_mean(model, fold, board.policy, board.metric) for fold in folds]
+        means = [results.fold_mean(model, fold, board.policy, board.metric) for fold in folds if len(folds) > 1]
         mean = results.mean(model, board.policy, board.metric)
         rows.append([model, *means, mean, _seed_deviation(results, model, board)])
-    caption = (
-        f"{shown_metric(board.metric)} under {board.policy} per fold, mean over seeds. The deviation is that of the "
-        "mean over folds from seed to seed."
-    )
-    return Section("folds", "Folds and seeds", [table(caption, columns, rows)])
+    several = any(row[-1] is not None for row in rows)
+    caption = f"{shown_metric(board.metric)} under {board.policy} per fold, mean over seeds."
+    caption += " The deviation is that of the mean over folds from seed to seed." if several else ""
+    return Section("folds", _FOLDS, [table("folds", caption, columns, rows)], narrow=len(columns) <= _NARROW)
 
 
 def _seed_deviation(results: Results, model: str, board: Leaderboard) -> float | None:
@@ -285,21 +297,21 @@ def cutoffs(results: Results, board: Leaderboard, chosen: Sequence[str]) -> Sect
     return Section("cutoffs", "Quality at each cutoff", [side_by_side(blocks)] if blocks else [])
 
 
-def _cutoff_chart(results: Results, board: Leaderboard, chosen: Sequence[str], name: str, ks: list[int]) -> Html:
+def _cutoff_chart(results: Results, board: Leaderboard, chosen: Sequence[str], name: str, ks: list[int]) -> Block:
     lines = [
         Curve(model, ks, [results.mean(model, board.policy, f"{name}@{k}") for k in ks], series)
         for series, model in enumerate(chosen)
     ]
     shown = name.upper() if len(name) < 5 else name
     picture = charts.curves(f"cutoff-{name}", f"{shown} at cutoffs {ks}", lines, "cutoff k", f"{shown}@k", ticks=ks)
-    first, last = lines[0].y[0], lines[0].y[-1]
+    first, last = (number(lines[0].y[end], board.decimals) for end in (0, -1))
     policy = POLICIES.get(board.policy)
     short = (
         " Lists with fewer than k documents count as 0 under this policy." if policy and policy.short == "zero" else ""
     )
     caption = (
         f"{shown}@k under {board.policy} of {_listed(chosen)}: how good the first k ranks are. "
-        f"{chosen[0]} goes from {number(first)} at k = {ks[0]} to {number(last)} at k = {ks[-1]}; lines that cross "
+        f"{chosen[0]} goes from {first} at k = {ks[0]} to {last} at k = {ks[-1]}; lines that cross "
         f"mean that the choice of k decides which model is better.{short if name == 'ndcg' else ''}"
     )
     return figure(picture, caption)

@@ -20,6 +20,7 @@ from podium.evaluation.comparison import PairComparison, Settings
 from podium.evaluation.intervals import mean_interval
 from podium.evaluation.significance import TOLERANCE, correct, paired_differences, randomisation_test, weighted_mean
 from podium.lab.experiments.results import Results
+from podium.lab.report.tables import MOST_DECIMALS, decimals_within
 from podium.metrics.registry import parse_metric
 
 LEVEL = 0.95
@@ -70,6 +71,12 @@ class Leaderboard:
         return [row.model for row in self.rows]
 
     @property
+    def decimals(self) -> int:
+        """As many as the intervals of the means allow: two digits of half the narrowest."""
+        known = [row.interval for row in self.rows if math.isfinite(row.interval[0])]
+        return max((decimals_within(high - low) for low, high in known), default=MOST_DECIMALS)
+
+    @property
     def best(self) -> Row:
         return self.rows[0]
 
@@ -107,6 +114,18 @@ def rank_models(results: Results, policy: str, metric: str) -> Leaderboard:
         interval, is_mean = interval_of(values, model, mean), _is_mean(values, model, mean)
         rows.append(Row(rank, model, mean, interval, groups[model], folds, is_mean))
     return Leaderboard(policy, metric, values, rows, len(order) * (len(order) - 1) // 2)
+
+
+def decimals_of(values: Values) -> int:
+    """The decimals of means that have no interval beside them: what two standard errors on each side allow."""
+    decimals = []
+    for column in values.columns.values():
+        known = ~np.isnan(column)
+        if known.sum() > 1:
+            weights = values.weights[known] / values.weights[known].sum()
+            deviations = column[known] - weights @ column[known]
+            decimals.append(decimals_within(4 * float(np.sqrt(np.sum(np.square(weights * deviations))))))
+    return max(decimals, default=MOST_DECIMALS)
 
 
 def interval_of(values: Values, model: str, mean: float) -> tuple[float, float]:

@@ -13,7 +13,7 @@ from podium.lab.experiments.records import ModelRun, Search
 from podium.lab.experiments.results import Results
 from podium.lab.report import charts
 from podium.lab.report.charts import Curve
-from podium.lab.report.page import Html, Section, figure, folded, paragraph, side_by_side
+from podium.lab.report.page import Block, Section, figure, folded, paragraph, side_by_side
 from podium.lab.report.sections import shown_metric
 from podium.lab.report.statistics import Leaderboard, higher_is_better
 from podium.lab.report.tables import NOTHING, Column, Rows, table
@@ -34,10 +34,10 @@ def learning_curves(results: Results, board: Leaderboard) -> Section:
     left = len(models) - len(blocks)
     note = f"{counted(left, 'more model')} further down the leaderboard also have curves."
     notes = [paragraph(note)] if left > 0 else []
-    return Section("curves", "Learning curves", [side_by_side(blocks), *notes] if blocks else [])
+    return Section("curves", "Learning curves", [side_by_side(blocks), *notes] if blocks else [], len(blocks) < 2)
 
 
-def _learning_curve(results: Results, model: str, number: int) -> Html:
+def _learning_curve(results: Results, model: str, number: int) -> Block:
     runs = _first_seeds(results.of(model))
     metric = next(iter(next(iter(runs[0].curves.values()))))
     sets = list(dict.fromkeys(name for run in runs for name in run.curves if run.curves[name].get(metric)))
@@ -88,13 +88,15 @@ def importances(results: Results, board: Leaderboard) -> Section:
     models = [model for model in board.models if any(run.importances for run in results.of(model))]
     blocks = [_importance_chart(model, _shares(results.of(model)))] if (model := next(iter(models), "")) else []
     if models[1:]:
-        columns = [Column("feature"), Column("share", 4), Column("deviation", 4)]
-        tables = [
-            table(f"{other}: the most important features.", columns, _shares(results.of(other))[:_FEATURES])
-            for other in models[1:]
-        ]
+        tables = [_importance_table(other, results, number) for number, other in enumerate(models[1:], 2)]
         blocks.append(folded(f"Importances of {counted(len(tables), 'other model')}", *tables))
-    return Section("importances", "Features", blocks)
+    return Section("importances", "Features", blocks, narrow=True)
+
+
+def _importance_table(model: str, results: Results, number: int) -> Block:
+    columns = [Column("feature"), Column("share", 4), Column("deviation", 4)]
+    rows: Rows = [[*share] for share in _shares(results.of(model))[:_FEATURES]]
+    return table(f"importances-{number}", f"{model}: the most important features.", columns, rows)
 
 
 def _shares(runs: Sequence[ModelRun]) -> list[tuple[str, float, float]]:
@@ -109,7 +111,7 @@ def _shares(runs: Sequence[ModelRun]) -> list[tuple[str, float, float]]:
     return [(names[f], float(shares[:, f].mean()), float(deviations[f])) for f in order]
 
 
-def _importance_chart(model: str, shares: Sequence[tuple[str, float, float]]) -> Html:
+def _importance_chart(model: str, shares: Sequence[tuple[str, float, float]]) -> Block:
     shown = [row for row in shares[:_FEATURES] if row[1] >= _LEAST_SHARE] or shares[:1]
     names, sizes, spreads = zip(*shown)
     picture = charts.bars(
@@ -131,8 +133,10 @@ def cost(results: Results, board: Leaderboard) -> Section:
         runs = results.of(row.model)
         fit, predict = np.mean([(run.fit_seconds, run.predict_seconds) for run in runs], axis=0).tolist()
         memory, size = (max(getattr(run, name) for run in runs) for name in ("peak_memory", "model_bytes"))
-        rows.append([row.model, row.rank, row.mean, fit, predict, memory / 1e6 or None, size / 1e3 or None])
-    columns = [Column("model"), Column("rank", 0), Column(shown_metric(board.metric), 4), Column("training, s", 2)]
+        rows.append([row.model, row.rank, row.mean, fit or None, predict or None])
+        rows[-1] += [memory / 1e6 or None, size / 1e3 or None]
+    columns = [Column("model"), Column("rank", 0), Column(shown_metric(board.metric), board.decimals)]
+    columns += [Column("training, s", 2)]
     columns += [Column("scoring, s", 3), Column("peak memory, MB", 1), Column("model file, kB", 1)]
     caption = "Seconds are means over runs; memory (of the whole process) and file size are the largest of a run."
     pictures = [
@@ -140,10 +144,11 @@ def cost(results: Results, board: Leaderboard) -> Section:
         for name, what in (("fit_seconds", "training, seconds per run"), ("peak_memory", "peak memory, MB"))
         for picture in _cost_charts(results, board, name, what)
     ]
-    return Section("cost", "Cost", [*([side_by_side(pictures)] if pictures else []), table(caption, columns, rows)])
+    made = table("cost", caption, columns, rows)
+    return Section("cost", "Cost", [side_by_side(pictures), made] if pictures else [made], narrow=not pictures)
 
 
-def _cost_charts(results: Results, board: Leaderboard, name: str, what: str) -> list[Html]:
+def _cost_charts(results: Results, board: Leaderboard, name: str, what: str) -> list[Block]:
     unit = 1e6 if name == "peak_memory" else 1.0
     costs = {model: float(np.mean([getattr(run, name) for run in results.of(model)])) / unit for model in board.models}
     shown = [row for row in board.rows if costs[row.model] > 0 and math.isfinite(row.mean)]
@@ -178,11 +183,11 @@ def tuning(results: Results, board: Leaderboard) -> Section:
     by_model = {model: [search for search in results.searches if search.model == model] for model in board.models}
     tuned = {model: searches for model, searches in by_model.items() if searches}
     blocks = [_trial_chart(model, searches, number) for number, (model, searches) in enumerate(tuned.items())]
-    texts = [_search_texts(model, searches) for model, searches in tuned.items()]
+    texts = [_search_texts(model, searches, number) for number, (model, searches) in enumerate(tuned.items(), 1)]
     return Section("tuning", "Tuning", [side_by_side(blocks), *texts] if tuned else [])
 
 
-def _trial_chart(model: str, searches: Sequence[Search], number: int) -> Html:
+def _trial_chart(model: str, searches: Sequence[Search], number: int) -> Block:
     values = {search.fold: [trial.value for trial in search.trials] for search in searches}
     criterion = searches[0].criterion
     picture = charts.trials(f"tuning-{number}", f"Trials of {model}", values, criterion, is_maximised(criterion))
@@ -196,29 +201,32 @@ def _trial_chart(model: str, searches: Sequence[Search], number: int) -> Html:
     )
 
 
-def _search_texts(model: str, searches: Sequence[Search]) -> Html:
+def _search_texts(model: str, searches: Sequence[Search], number: int) -> Block:
     names = list(dict.fromkeys(name for search in searches for name in search.chosen))
     columns = [*map(Column, ("fold", *names)), Column("best", 4), Column("trials", 0), Column("seconds", 1)]
     rows: Rows = []
     for search in searches:
         settings = [_setting(search.chosen.get(name)) for name in names]
-        rows.append([search.fold, *settings, search.best_value, len(search.trials), search.seconds])
-    chosen = table(f"{model}: the values chosen by {searches[0].criterion}, per fold.", columns, rows)
-    return folded(f"{model}: chosen values and trials", chosen, _trial_table(model, searches))
+        fold = search.fold if len(searches) > 1 else None
+        rows.append([fold, *settings, search.best_value, len(search.trials), search.seconds])
+    caption = f"{model}: the values chosen by {searches[0].criterion}, per fold."
+    chosen = table(f"chosen-{number}", caption, columns, rows)
+    return folded(f"{model}: chosen values and trials", chosen, _trial_table(model, searches, number))
 
 
-def _trial_table(model: str, searches: Sequence[Search]) -> Html:
+def _trial_table(model: str, searches: Sequence[Search], number: int) -> Block:
     trials = {(search.fold, number): one for search in searches for number, one in enumerate(search.trials, 1)}
     order = rank_trials(trials, searches[0].criterion)
     columns = [Column("fold"), Column("trial", 0), Column("value", 4), Column("step", 0), Column("seconds", 1)]
     columns += [Column("settings", wide=True), Column("note")]
     rows: Rows = []
-    for fold, number in order[:_TRIALS]:
-        trial = trials[fold, number]
+    for key in order[:_TRIALS]:
+        (fold, position), trial = key, trials[key]
         settings = ", ".join(f"{name}={_setting(value)}" for name, value in trial.settings.items())
-        rows.append([fold, number, trial.value, trial.step, trial.seconds, settings or "defaults", trial.note])
+        cells = [position, trial.value, trial.step, trial.seconds, settings or "defaults", trial.note]
+        rows.append([fold if len(searches) > 1 else None, *cells])
     rest = f"; {len(trials) - _TRIALS} more are in searches/" if len(trials) > _TRIALS else ""
-    return table(f"{model}: trials, the best first{rest}.", columns, rows)
+    return table(f"trials-{number}", f"{model}: trials, the best first{rest}.", columns, rows)
 
 
 def _setting(value: Any) -> str:

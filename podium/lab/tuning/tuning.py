@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from podium._runtime.progress import notebook_progress
 from podium._runtime.words import counted
 from podium.data.ranking import RankingData
 from podium.evaluation.leaderboard import Name, best_first
@@ -131,7 +132,8 @@ def tune(
     _refuse_fitted_inits(model, parsed)
     search = _Search(model, parsed, train, valid, parse_criterion(metric, policy), seconds)
     proposing = make_sampler(sampler, parsed, parsed.settings_of(model, train), random_state, search.n_steps)
-    return search.run(proposing, trials, report)
+    with notebook_progress(f"tuning {type(model).__name__}") as bar:
+        return search.run(proposing, trials, bar if report is None else report)
 
 
 class _Search:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from podium._runtime.random import stream_of
+from podium.data.sharding.shard import Shard
 from podium.lab.worked.example import LIGHTGBM, Example, formula
 from podium.learners.trees.training.binning import BinnedRows, find_bin_edges
 from podium.learners.trees.training.bundling import LayoutRules, bin_bundled
@@ -51,8 +53,8 @@ def _goss() -> Iterator[Example]:
     """GOSS of 100 rows, of which 20 have the gradient 2 and the others 1."""
     gradients, hessians = np.ones((2, 100), np.float32)
     gradients[:20] = 2
-    rng = np.random.Generator(np.random.PCG64(0))
-    rows = draw_by_gradient(SamplingRules(goss=(0.2, 0.1)), np.array([0, 100]), gradients, hessians, rng)
+    shard = Shard.whole(np.array([0, 100]))
+    rows = draw_by_gradient(SamplingRules(goss=(0.2, 0.1)), shard, gradients, hessians, stream_of(0, 0))
     drawn = rows[rows >= 20]
     what = "GOSS of 100 rows, a = 0.2, b = 0.1"
     n_top = len(rows) - len(drawn)

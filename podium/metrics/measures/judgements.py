@@ -50,6 +50,7 @@ class Judged(RunMeasure):
     """Judged@k: the share of the first k documents (of all, if there are fewer) that the qrels have."""
 
     base_name: ClassVar[str] = "judged"
+    reads_labels: ClassVar[bool] = False
 
     def of_profile(self, profile: Profile) -> Array:
         return ratio(profile.retrieved - _count(profile, UNJUDGED, UNJUDGED), profile.retrieved)

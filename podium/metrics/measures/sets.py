@@ -28,6 +28,7 @@ class Queries(Count):
     """1 per query."""
 
     base_name: ClassVar[str] = "num_q"
+    reads_labels: ClassVar[bool] = False
 
     def of_profile(self, profile: Profile) -> Array:
         return np.ones(len(profile.relevant))
@@ -41,6 +42,7 @@ class Retrieved(Count):
     """How many documents are retrieved."""
 
     base_name: ClassVar[str] = "num_ret"
+    reads_labels: ClassVar[bool] = False
 
     def of_profile(self, profile: Profile) -> Array:
         return profile.retrieved.astype(np.float64)

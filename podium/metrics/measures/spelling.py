@@ -55,6 +55,7 @@ _OWN_NAMES = {
     "numret": "num_ret",
     "numrel": "num_rel",
     "numrelret": "num_rel_ret",
+    **{word.replace("_", "-"): word for word in ("alpha_ndcg", "alpha_dcg", "err_ia", "nerr_ia", "map_ia", "p_ia")},
 }
 _WITH_PARAMETERS = {"set_f", "utility", "relstring"}  # one value, whatever the parameters
 _JUDGED_ONLY = "'judged_only' is not supported: Podium keeps documents without judgements in the ranking. Leave it out"

@@ -44,6 +44,7 @@ class RunName(TextMeasure):
     """The name of the run, which is the last column of its file."""
 
     base_name: ClassVar[str] = "runid"
+    reads_labels: ClassVar[bool] = False
 
     def texts(self, lists: RankedLists, tag: str | None) -> Array:
         return np.array([tag or ""] * lists.n_queries, dtype=object)

@@ -9,28 +9,44 @@ from __future__ import annotations
 import numpy as np
 
 from podium.data.ranking import RankingData
-from podium.data.sparse import FeatureMatrix, is_sparse
+from podium.data.sharding.shard import Shard
+from podium.data.sparse import FeatureMatrix, as_dense, is_sparse
 from podium.data.weights import row_weights
 
 _BLOCK = 4096  # rows that are compared in one go: the first block nearly always holds a difference
 
 
-def constant_features(data: RankingData, *, by_query: bool, by_label: bool) -> str | None:
+def constant_features(data: RankingData, *, by_query: bool, by_label: bool, shard: Shard | None = None) -> str | None:
     """What is constant, as a sentence; None where features differ.
 
-    by_query: only differences within a query count; by_label: and only in queries that have different labels.
+    by_query: only differences within a query count; by_label: and only in queries that have different labels. shard:
+    where other ranks have other queries, which they look at at the same time.
     """
     rows, queries = _rows_that_count(data)
     if by_query and by_label:
         taught = _with_different_labels(data.labels_for("fit")[rows], queries)
         rows, queries = rows[taught], queries[taught]
-    if len(rows) < 2:  # nothing to compare
+    if _total(len(rows), shard) < 2:  # nothing to compare
         return None
-    if not _differ(data.X, rows, np.full(len(rows), rows[0])):
+    differ = len(rows) > 0 and _differ(data.X, rows, np.full(len(rows), rows[0]))
+    if not _total(differ, shard) and not _first_rows_differ(data.X, rows, shard):
         return f"{_each(data.n_features)} is constant or missing in all rows"
-    if by_query and not _differ(data.X, rows, rows[_firsts(queries)]):
+    if by_query and not _total(len(rows) > 0 and _differ(data.X, rows, rows[_firsts(queries)]), shard):
         return f"{_each(data.n_features)} is constant or missing within every query{' of different labels' * by_label}"
     return None
+
+
+def _total(number: int, shard: Shard | None) -> int:
+    return number if shard is None else shard.total(int(number))
+
+
+def _first_rows_differ(X: FeatureMatrix, rows: np.ndarray, shard: Shard | None) -> bool:
+    """Whether the first rows of two ranks differ, each of which has equal rows only."""
+    if shard is None:
+        return False
+    first = as_dense(X[rows[:1]]).reshape(-1)
+    firsts = [row for row in shard.collective.gather(first) if len(row)]
+    return any(_any_difference(row, firsts[0]) for row in firsts)
 
 
 def _each(n_features: int) -> str:

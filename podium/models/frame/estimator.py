@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from dataclasses import fields
 from functools import cache
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
+from podium._runtime.markup import notebook_table
 from podium.models.frame.parameters import value_of
 from podium.models.other_names import attribute_hint, hint_for, with_hints
 
@@ -35,6 +36,21 @@ Requests = Mapping[str, Request]
 
 class Estimator:
     """Parameters by name, what every fitted model has, and what scikit-learn's tools ask of an estimator."""
+
+    fitted_attributes: ClassVar[Mapping[str, str]] = {
+        "n_features_in_": "Number of features of the training data.",
+        "feature_names_in_": "Names of the features, where the training data has names.",
+        "n_queries_": "Number of training queries.",
+        "categories_": "Names of the categories of each categorical feature, by feature; empty where there is none.",
+        "column_names_": "Names of the columns that the learner sees: features, and what transform and impute make.",
+        "best_iteration_": "Number of steps (trees, rounds, epochs, members) that the model has.",
+        "best_score_": "Value of the first metric on the first evaluation set after these steps; None without one.",
+        "evals_": "Learning curves: for each evaluation set, a list of values for each metric, one per step.",
+        "init_": "The fitted model whose scores are added; None where training started from nothing or from an array.",
+        "transform_": "The fitted transform, or None.",
+        "imputation_": "What missing values are filled with, or None where they are not filled.",
+        "fitted_parameters_": "Values that fit had for the parameters that a fitted model still reads to score.",
+    }
 
     n_features_in_: int
     feature_names_in_: np.ndarray  # of data with names
@@ -103,15 +119,37 @@ class Estimator:
 
     def __repr__(self) -> str:
         """The parameters that are not as by default."""
-        known = {one.name: one.default for one in fields(self)}  # type: ignore[arg-type]
-        shown = {name: value_of(self, name) for name in self._get_param_names()}
-        changed = [f"{name}={value!r}" for name, value in shown.items() if repr(value) != repr(known[name])]
+        changed = [f"{name}={value!r}" for name, value in self._changed_params().items()]
         return f"{type(self).__name__}({', '.join(changed)})"
 
-    def _repr_html_(self) -> str:
-        from sklearn.utils import estimator_html_repr
+    def _changed_params(self) -> dict[str, Any]:
+        """The parameters that are not as by default."""
+        known = {one.name: one.default for one in fields(self)}  # type: ignore[arg-type]
+        shown = {name: value_of(self, name) for name in self._get_param_names()}
+        return {name: value for name, value in shown.items() if repr(value) != repr(known[name])}
 
-        return str(estimator_html_repr(self))
+    def _repr_html_(self) -> str:
+        """For notebooks: what the model was fitted to, and the parameters that differ from their defaults."""
+        name, changed = type(self).__name__, self._changed_params()
+        title = f"{name}, {'fitted' if is_fitted(self) else 'not fitted'}"
+        if not changed:
+            title += "; all parameters have their defaults"
+        facts = [[word, str(value)] for word, value in self._fitted_facts().items()]
+        rows = [[key, repr(value)] for key, value in changed.items()]
+        parameters = notebook_table("Parameters that differ from their defaults", (), rows) if rows else ""
+        return f"{notebook_table(title, (), facts)}{parameters}"
+
+    def _fitted_facts(self) -> dict[str, Any]:
+        """What notebooks show of a fitted model."""
+        if not is_fitted(self):
+            return {}
+        resolved = getattr(self, "resolved_params_", {})
+        facts: dict[str, Any] = {"features": self.n_features_in_, "training queries": self.n_queries_}
+        facts |= {"steps": getattr(self, "best_iteration_", None)}
+        score = getattr(self, "best_score_", None)
+        facts |= {"score on the first evaluation set": None if score is None else f"{score:.4f}"}
+        facts |= {f"{name}, chosen by the data": value for name, value in resolved.items()}
+        return {name: value for name, value in facts.items() if value is not None}
 
     def __sklearn_is_fitted__(self) -> bool:
         return "n_features_in_" in self.__dict__

@@ -13,6 +13,7 @@ import numpy as np
 
 from podium._runtime.interrupts import check_interrupts, undisguised_interrupts
 from podium._runtime.kernels.compiling import compilation_announced
+from podium._runtime.progress import NotedReport, notebook_progress
 from podium._runtime.warn import warn
 from podium._runtime.words import counted
 from podium.data.given_pairs import GivenPairs
@@ -55,8 +56,8 @@ def train(
 ) -> None:
     """`fit`, or with `more` so many further steps of the fitted model; its parameters have been checked."""
     check_verbose(options.verbose)
-    report = print if options.verbose else None
-    checkpoints = Checkpoints.of(options.checkpoint, options.every, options.checkpoint_errors, report)
+    say = print if options.verbose else None
+    checkpoints = Checkpoints.of(options.checkpoint, options.every, options.checkpoint_errors, say)
     is_evaluated = has_eval_sets(options.eval_set) or value_of(model, "validation_fraction") is not None
     check_early_stopping(options.early_stopping_rounds, is_evaluated)
     check_validation(model, options)
@@ -71,7 +72,9 @@ def train(
     if division.is_held is not None:
         read_pairs(options.pairs, whole)  # all are checked, with the rows that the caller knows
     rows = _training_rows(model, plan, division, (X, y, qid), options, more is not None)
-    _run(model, plan, rows, [*options.callbacks, *_printing(options.verbose)], checkpoints, more)
+    with notebook_progress(f"training {type(model).__name__}") as report:
+        callbacks = [*options.callbacks, *printing(options.verbose), _showing(report)]
+        _run(model, plan, rows, callbacks, checkpoints, more)
 
 
 def _training_rows(
@@ -174,7 +177,7 @@ def _run(
         _take_steps(model, plan, monitor, n_steps, checkpointer)
         if not _warn_if_constant(model, plan, rows) and plan.explain is not None:
             plan.explain(learner, monitor.steps)  # only then has the learner a better reason to give
-        _keep(model, plan, monitor)
+        keep_result(model, plan, monitor)
     finally:
         if plan.close is not None:
             plan.close(learner)
@@ -191,12 +194,12 @@ def _take_steps(
     except KeyboardInterrupt as interrupt:
         if not monitor.steps:
             raise
-        _keep(model, plan, monitor)
+        keep_result(model, plan, monitor)
         stopped = f"stopped after {counted(monitor.learner.n_steps, model.step_word)}; what was learned is kept."
         raise Interrupted(stopped) from interrupt
 
 
-def _keep(model: Ranker, plan: TrainingPlan[Any], monitor: Monitor) -> None:
+def keep_result(model: Ranker, plan: TrainingPlan[Any], monitor: Monitor) -> None:
     """What was learned up to the last completed step, or the best one, becomes the fitted state."""
     learner, (snapshot, curves) = monitor.learner, monitor.result()
     learner.keep(snapshot)
@@ -224,7 +227,7 @@ def _warn_if_constant(model: Ranker, plan: TrainingPlan[Any], rows: TrainingRows
     return constant is not None
 
 
-def _printing(every: int | None) -> list[Callback]:
+def printing(every: int | None) -> list[Callback]:
     """What prints the values of evaluation sets every so many steps."""
 
     def show(progress: Progress) -> None:
@@ -236,16 +239,22 @@ def _printing(every: int | None) -> list[Callback]:
     return [show] if every else []
 
 
-def run_steps(monitor: Monitor, n_steps: int, checkpointer: Checkpointer | None = None) -> None:
-    """Take steps until there are `n_steps`, or the monitor or the learner ends it."""
+def _showing(report: NotedReport) -> Callback:
+    """What moves a progress bar."""
+    return lambda progress: report(progress.iteration, progress.total)
+
+
+def run_steps(monitor: Monitor, n_steps: int, checkpointer: Checkpointer | None = None) -> bool:
+    """Take steps until there are `n_steps`, or the monitor or the learner ends it: then True."""
     learner = monitor.learner
     while learner.n_steps < n_steps and not learner.is_done:
         before = learner.n_steps
         learner.step()
         if learner.n_steps == before or monitor.after_step():  # no step was left to take, or it was the last
-            return
+            return True
         if checkpointer is not None:
             checkpointer.after_step()
+    return learner.is_done
 
 
 class Checkpointer:
@@ -276,7 +285,7 @@ class Checkpointer:
         meta, arrays = stored
         self.checkpoints.refuse_other_run(self.description, meta["run"])
         try:
-            self._restore(meta, arrays)
+            restore_training(self.monitor, self._steps_before, self.n_steps, meta, arrays)
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise CHECKPOINT.damaged(path, f"its content is not understood: {error}") from error
         done, total = self.learner.n_steps, counted(self.n_steps, self._step_word)
@@ -287,14 +296,17 @@ class Checkpointer:
         watched, curves = self.monitor.state()
         return {"run": self.description} | meta | watched, arrays | curves
 
-    def _restore(self, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-        """Check the monitor's part, let the learner check its own and continue, then continue with the monitor."""
-        names = {*self.monitor.curve_names(), "best_value"}
-        refuse_other_names({"best", "run"}, meta.keys() & {"best", "run"})
-        refuse_other_names(names, arrays.keys() & names)
-        best, best_value = read_count(meta, "best", self.n_steps), read_numbers(arrays, "best_value", 1, unset=-np.inf)
-        learned = {name: array for name, array in arrays.items() if name not in names}
-        steps = self.learner.checked_steps(learned) - self._steps_before
-        curves = {name: read_numbers(arrays, name, steps, unset=np.nan).tolist() for name in self.monitor.curve_names()}
-        snapshot = self.learner.restore({key: meta[key] for key in meta.keys() - {"best", "run"}}, learned)
-        self.monitor.restore(best, float(best_value[0]), snapshot, curves)
+
+def restore_training(
+    monitor: Monitor, steps_before: int, n_steps: int, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+) -> None:
+    """Check the monitor's part, let the learner check its own and continue, then continue with the monitor."""
+    learner, names = monitor.learner, {*monitor.curve_names(), "best_value"}
+    refuse_other_names({"best", "run"}, meta.keys() & {"best", "run"})
+    refuse_other_names(names, arrays.keys() & names)
+    best, best_value = read_count(meta, "best", n_steps), read_numbers(arrays, "best_value", 1, unset=-np.inf)
+    learned = {name: array for name, array in arrays.items() if name not in names}
+    steps = learner.checked_steps(learned) - steps_before
+    curves = {name: read_numbers(arrays, name, steps, unset=np.nan).tolist() for name in monitor.curve_names()}
+    snapshot = learner.restore({key: meta[key] for key in meta.keys() - {"best", "run"}}, learned)
+    monitor.restore(best, float(best_value[0]), snapshot, curves)

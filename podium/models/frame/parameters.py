@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
+from collections import ChainMap
 from collections.abc import Callable
 from dataclasses import Field, dataclass, field, fields
 from numbers import Integral, Real
@@ -249,13 +250,27 @@ def check_values(model: Any) -> None:
             raise declaration.refuse(type(model).__name__, one.name, value)
 
 
+def attributes_of(made: type) -> dict[str, str]:
+    """What a fitted model of a class has, each with a sentence: its own first, then what its bases declare."""
+    declared = ChainMap(*(dict(vars(owner).get("fitted_attributes", {})) for owner in made.__mro__))
+    return {name: declared[name] for one in declared.maps for name in one}
+
+
 def _section(made: type) -> str:
-    """The parameters as numpydoc writes them."""
+    """The parameters, and the attributes of a fitted model, as numpydoc writes them."""
     lines = ["Parameters", "----------"]
     for one in parameters_of(made).values():
         lines.append(f"{one.name} : {one.declaration.signature}, default={one.default!r}")
-        lines.append(fill(one.declaration.about, _WIDTH, initial_indent="    ", subsequent_indent="    "))
+        lines.append(_indented(one.declaration.about))
+    attributes = attributes_of(made)
+    lines += ["", "Attributes", "----------"] if attributes else []
+    for name, about in attributes.items():
+        lines += [name, _indented(about)]
     return "\n".join(lines)
+
+
+def _indented(text: str) -> str:
+    return fill(text, _WIDTH, initial_indent="    ", subsequent_indent="    ")
 
 
 # --- groups of parameters that learners of every kind share ---------------------------------------------------------

@@ -18,6 +18,7 @@ from podium._runtime.interrupts import deferred_interrupts, undisguised_interrup
 from podium._runtime.once import once
 from podium.data.given_pairs import GivenPairs
 from podium.data.ranking import RankingData
+from podium.data.sharding.shard import Shard
 from podium.evaluation.evaluating import MetricLike
 from podium.objectives.base import BoundObjective, Objective
 from podium.objectives.registry import OBJECTIVES, parse_objective
@@ -47,11 +48,17 @@ class TrainingRows:
     continued: bool = False  # further steps of the fitted model
     n_jobs: int | None = None
     pairs: GivenPairs | None = None  # in place of labels; rows as in `data`
+    shard: Shard | None = None  # these are the rows of one rank of several that train together
 
     @once
     def data(self) -> RankingData:
         """Grouped: the rows of query 0, then those of query 1, ..."""
         return self.ungrouped.grouped()
+
+    @property
+    def local_shard(self) -> Shard:
+        """Which of all rows these are: all, unless other ranks have the others."""
+        return self.shard or Shard.whole(self.data.offsets)
 
     @property
     def order(self) -> np.ndarray:
@@ -64,9 +71,10 @@ class TrainingRows:
         if self.pairs is not None:
             from podium.objectives.given_pairs import bind_pairs
 
-            return bind_pairs(objective, self.pairs, data.offsets, data.sample_weight, data.query_weight, self.n_jobs)
-        weights = {"weights": data.sample_weight, "query_weights": data.query_weight}
-        return objective.bind(data.labels_for("fit"), data.offsets, **weights, n_jobs=self.n_jobs)
+            weights = data.sample_weight, data.query_weight
+            return bind_pairs(objective, self.pairs, data.offsets, *weights, self.n_jobs, self.shard)
+        arguments = data.labels_for("fit"), data.offsets, data.sample_weight, data.query_weight, self.n_jobs
+        return objective.bind(*arguments, *([] if self.shard is None else [self.shard]))
 
 
 @dataclass(frozen=True, eq=False)

@@ -146,6 +146,7 @@ class Ranker(Estimator):
         checkpoint: Any = None,
         every: int = 10,
         checkpoint_errors: str = "stop",
+        client: Any = None,
     ) -> Self:
         """Train on rows X (n, features) with labels y and one query id per row, in any order; or on a RankingData.
 
@@ -166,6 +167,10 @@ class Ranker(Estimator):
         model is then the result and the next training would be refused; Ctrl-C and errors leave it. If it cannot be
         written, `checkpoint_errors="stop"` raises the error, "warn" warns once; the last checkpoint stays valid.
 
+        With a Dask `client` the training runs on the workers of its cluster, and the model is the same, byte for byte,
+        for any number of them. X, y, qid and sample_weight may then be Dask collections, and X a folder or list of
+        Parquet and `.podium-data` files; evaluation sets likewise. For boosted trees.
+
         A fit that fails leaves the model as it was before. Ctrl-C is noticed when a step is done (a second one at
         once): the steps so far are kept on the model, and KeyboardInterrupt is raised. Before the first step, it is a
         fit that fails.
@@ -175,6 +180,11 @@ class Ranker(Estimator):
         self.check_parameters()
         watched = eval_set, early_stopping_rounds, callbacks, verbose
         options = FitOptions(group, sample_weight, query_weight, pairs, *watched, checkpoint, every, checkpoint_errors)
+        if client is not None:
+            from podium.distributed.training import fit_on_cluster
+
+            fit_on_cluster(self, client, X, y, qid, options)
+            return self
         train(self, self.training_plan(), X, y, qid, options)
         return self
 

@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from copy import copy
 from itertools import pairwise
 from math import inf
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from podium.data.ranking import RankingData
+from podium.data.sharding.shard import Shard
 from podium.data.weights import row_weights
 from podium.models.frame.parameters import is_auto, parameters_of, value_of
 
@@ -26,6 +27,10 @@ ROWS_PER_QUERY = 20  # what one list of rows is worth: rows without query ids ar
 
 class AutoParameters:
     """What models have some of whose parameters may be `"auto"`."""
+
+    fitted_attributes: ClassVar[Mapping[str, str]] = {
+        "resolved_params_": 'Values that training had for the parameters that may be "auto", by name.',
+    }
 
     resolved_params_: dict[str, Any]  # of the parameters that may be "auto", the values that training had
 
@@ -39,9 +44,9 @@ class AutoParameters:
         """The names of the parameters that may be `"auto"`."""
         return [name for name, one in parameters_of(cls).items() if one.declaration.auto]
 
-    def resolved_for(self, data: RankingData) -> dict[str, Any]:
-        """Of all parameters that may be `"auto"`: the values that training on these data has."""
-        sizes = self.auto_values(*_counted(data))
+    def resolved_for(self, data: RankingData, shard: Shard | None = None) -> dict[str, Any]:
+        """Of all parameters that may be `"auto"`: the values that training on all ranks' data has."""
+        sizes = self.auto_values(*_counted(data, shard or Shard.whole(data.offsets)))
         values = {name: value_of(self, name) for name in self.auto_parameters()}
         return {name: sizes[name] if is_auto(value) else _plain(value) for name, value in values.items()}
 
@@ -95,13 +100,15 @@ def differing_values(model: Any) -> dict[str, Any]:
     return {name: value for name, value in resolved.items() if value != value_of(model, name)}
 
 
-def _counted(data: RankingData) -> tuple[int, int]:
+def _counted(data: RankingData, shard: Shard) -> tuple[int, int]:
     """Queries and rows of grouped data; rows whose weight is 0 are as if they were not there."""
     weights = row_weights(data)
-    if weights is None or weights.all() or not weights.any():
-        return data.n_queries, data.n_rows
+    if weights is None:
+        return shard.n_queries, shard.n_rows
     rows = weights > 0
-    return len(np.unique(data.query_numbers[rows])), int(rows.sum())
+    counts = np.array([len(np.unique(data.query_numbers[rows])), int(rows.sum())], np.int64)
+    n_queries, n_rows = shard.collective.sum(counts).tolist()
+    return (n_queries, n_rows) if n_rows else (shard.n_queries, shard.n_rows)
 
 
 def _plain(value: Any) -> Any:

@@ -25,6 +25,7 @@ from podium._runtime.compiler import readonly
 from podium._runtime.threads import map_slices, over_queries
 from podium.data.query_ids import group_rows
 from podium.data.ranking import RankingData
+from podium.data.sharding.shard import Shard
 from podium.data.sparse import FeatureMatrix, is_sparse
 from podium.data.standardising import Standardisation
 from podium.models.frame.parameters import NAMES
@@ -85,9 +86,18 @@ class Transform:
     quantiles: np.ndarray  # (points, features) float32, rising; no points without "quantile"
 
     @classmethod
-    def fit(cls, kinds: Sequence[str], data: RankingData, unchanged: Sequence[int], n_jobs: int | None) -> Transform:
-        """On training data. FeatureMatrix `unchanged` (categories) have one column, as they are."""
+    def fit(
+        cls,
+        kinds: Sequence[str],
+        data: RankingData,
+        unchanged: Sequence[int],
+        n_jobs: int | None,
+        shard: Shard | None = None,
+    ) -> Transform:
+        """On training data, or the part of one rank. Features `unchanged` (categories) have one column, as they are."""
         refuse_sparse(kinds, data.X)
+        if shard is not None:
+            _refuse_divided(kinds)
         free = [feature for feature in range(data.n_features) if feature not in set(unchanged)]
         pairs = [(0, feature) for feature in unchanged]
         pairs += [(KINDS.index(kind), feature) for kind in kinds for feature in free]
@@ -100,7 +110,7 @@ class Transform:
             scale=scaling.scale,
             quantiles=_quantiles(data.X) if "quantile" in kinds else np.empty((0, data.n_features), np.float32),
         )
-        return transform._without_constants(data, n_jobs)
+        return transform._without_constants(data, n_jobs, shard)
 
     @property
     def n_columns(self) -> int:
@@ -210,10 +220,11 @@ class Transform:
             parts.append(csr_array((values, part.indices, part.indptr), shape=part.shape))
         return hstack(parts, format="csr")
 
-    def _without_constants(self, data: RankingData, n_jobs: int | None) -> Transform:
-        varying = _varying(self.apply(data.X, queries_of(data), n_jobs))
+    def _without_constants(self, data: RankingData, n_jobs: int | None, shard: Shard | None) -> Transform:
+        varying = _varying(self.apply(data.X, queries_of(data), n_jobs), shard)
         if not varying.any():
-            problem = f"all columns are constant over the training rows (n_samples={data.n_rows})"
+            n = data.n_rows if shard is None else shard.n_rows
+            problem = f"all columns are constant over the training rows (n_samples={n})"
             advice = "Add features, or transforms that vary within the training rows."
             raise ValueError(f"transform: {problem}, so there is nothing to learn from. {advice}")
         return Transform(self.kinds[varying], self.features[varying], self.centre, self.scale, self.quantiles)
@@ -293,17 +304,36 @@ def _quantiles(X: np.ndarray) -> np.ndarray:
     return quantiles
 
 
-def _varying(X: FeatureMatrix) -> np.ndarray:
+def _refuse_divided(kinds: Sequence[str]) -> None:
+    """Refuse transforms that need all training rows at once."""
+    whole = [kind for kind in kinds if kind in ("standard", "quantile")]
+    if whole:
+        problem = f"{whole[0]!r} needs all training rows at once, and each worker has a part of them"
+        raise ValueError(f"transform: {problem}. Trees need no scaling; use {', '.join(WITHIN_QUERY)}, or no client.")
+
+
+def _varying(X: FeatureMatrix, shard: Shard | None = None) -> np.ndarray:
     """Which columns have two different values, a missing one being one."""
-    if is_sparse(X):
-        return _varying_sparse(X)
+    low, high, count = _ranges_of_sparse(X) if is_sparse(X) else _ranges(X)
+    n = X.shape[0]
+    if shard is not None:
+        ends = shard.collective.largest(np.stack([-low, high]))
+        low, high, count, n = -ends[0], ends[1], shard.collective.sum(count), shard.n_rows
+    return np.asarray((low < high) | ((count > 0) & (count < n)))
+
+
+Ranges = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""The smallest and the largest value of each column, and how many are not missing."""
+
+
+def _ranges(X: np.ndarray) -> Ranges:
     width = X.shape[1]
     low, high, count = np.empty(width), np.empty(width), np.empty(width, np.int64)
     feature_ranges(readonly(X), np.arange(len(X)), np.arange(width), low, high, count)
-    return np.asarray((low < high) | ((count > 0) & (count < len(X))))
+    return low, high, count
 
 
-def _varying_sparse(X: Any) -> np.ndarray:
+def _ranges_of_sparse(X: Any) -> Ranges:
     n, width = X.shape
     missing = np.isnan(X.data)
     count = n - np.bincount(X.indices[missing], minlength=width)
@@ -311,4 +341,4 @@ def _varying_sparse(X: Any) -> np.ndarray:
     low, high = np.where(zeros > 0, 0.0, np.inf), np.where(zeros > 0, 0.0, -np.inf)
     np.minimum.at(low, X.indices[~missing], X.data[~missing])
     np.maximum.at(high, X.indices[~missing], X.data[~missing])
-    return np.asarray((low < high) | ((count > 0) & (count < n)))
+    return low, high, count

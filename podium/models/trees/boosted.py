@@ -48,6 +48,7 @@ from podium.models.trees.parameters import (
     BOOSTED_SPACE,
     SPLITS,
     STEPS,
+    TreeAttributes,
     check_goss,
     is_feature_list,
     is_sign_mapping,
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
 
 
 @parametrized
-class BoostedTrees(BinParameter, SeedParameter, AutoParameters, Ranker):
+class BoostedTrees(BinParameter, SeedParameter, AutoParameters, TreeAttributes, Ranker):
     """Trees added one by one. Subclasses define the objective."""
 
     n_estimators: int = parameter(100, "Number of trees.", low=1, high=10**6)
@@ -226,8 +227,8 @@ class BoostedTrees(BinParameter, SeedParameter, AutoParameters, Ranker):
 
     def _make_boosting(self, rows: TrainingRows) -> Boosting:
         if not rows.continued:
-            self.resolved_params_ = self.resolved_for(rows.data)
-        data = rows.data.X, rows.data.offsets, rows.bind(self.make_objective()), self._rules()
+            self.resolved_params_ = self.resolved_for(rows.data, rows.shard)
+        data = rows.data.X, rows.local_shard, rows.bind(self.make_objective()), self._rules()
         return learner_on(
             self.device,
             *data,
@@ -415,8 +416,7 @@ class BoostedTrees(BinParameter, SeedParameter, AutoParameters, Ranker):
         """One per column: the direction in which the score may go as it grows; columns of a feature rise with it."""
         if not self.monotone:
             return ()
-        signs = [0] * self.n_columns
-        named = self.untransformed_features()
+        signs, named = [0] * self.n_columns, self.untransformed_features()
         for name, sign in self.monotone.items():
             number = self._feature_number("monotone", name)
             if number in named:

@@ -20,28 +20,28 @@ def device_parameter() -> Any:
     )
 
 
-def learner_on(device: str, rows: Any, offsets: Any, target: Any, rules: BoostingRules, **options: Any) -> Boosting:
+def learner_on(device: str, rows: Any, shard: Any, target: Any, rules: BoostingRules, **options: Any) -> Boosting:
     """Boosting on the CPU or on a GPU. "cuda" refuses by name what a GPU does not do, "auto" leaves it to the CPU."""
     from podium.learners.trees.training.boosting import Boosting
 
     if device == "cpu":
-        return Boosting(rows, offsets, target, rules, **options)
+        return Boosting(rows, shard, target, rules, **options)
     from podium.learners.trees.cuda.device import NoGPU, why_not
 
     objective = target.on_cuda() if hasattr(target, "on_cuda") else None
-    refused, missing = _why_refused(rules, objective), why_not()
+    refused, missing = _why_refused(rules, objective, shard.is_whole), why_not()
     if device == "auto" and (refused or missing):
-        return Boosting(rows, offsets, target, rules, **options)
+        return Boosting(rows, shard, target, rules, **options)
     if missing:
         raise NoGPU(missing)
     if refused or objective is None:
         raise ValueError(f'device="cuda" does not support {refused}. Use device="cpu", or "auto", which chooses.')
     from podium.learners.trees.cuda.boosting import CudaBoosting
 
-    return CudaBoosting(rows, offsets, target, rules, objective=objective, **options)
+    return CudaBoosting(rows, shard, target, rules, objective=objective, **options)
 
 
-def _why_refused(rules: BoostingRules, objective: Any) -> str | None:
+def _why_refused(rules: BoostingRules, objective: Any, is_whole: bool) -> str | None:
     from podium.learners.trees.cuda.boosting import why_refused
 
-    return why_refused(rules, objective)
+    return why_refused(rules, objective, is_whole)

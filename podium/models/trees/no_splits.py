@@ -15,7 +15,6 @@ import numpy as np
 from podium._runtime.random import stream_of
 from podium.learners.trees.scoring.forest import TreeArrays
 from podium.learners.trees.training.boosting import Boosting, draw_dropped
-from podium.learners.trees.training.growing import TreeGrower
 from podium.learners.trees.training.sampling import draw_features
 
 _LIFTED: dict[str, Any] = {"min_samples_leaf": 1, "min_hessian": 0.0, "min_gain": 0.0, "max_impurity": 0.0}
@@ -30,7 +29,7 @@ def without_splits(trees: Sequence[TreeArrays]) -> bool:
 
 def has_gradients(boosting: Boosting) -> bool:
     """Whether the last tree had anything to fit."""
-    return bool(np.any(boosting._gradients != 0))
+    return bool(boosting.shard.any(np.array([np.any(boosting._gradients != 0)]))[0])
 
 
 def explain_no_splits(boosting: Boosting) -> str:
@@ -86,7 +85,7 @@ def _value(boosting: Boosting, name: str) -> Any:
 def _words(boosting: Boosting, name: str) -> str:
     value, n = _value(boosting, name), _n_rows(boosting)
     if name == "min_samples_leaf" and n < 2 * value:
-        rows = f"the {n:,} rows that a tree sees" if n < boosting.binned.n_rows else f"{n:,} rows"
+        rows = f"the {n:,} rows that a tree sees" if n < boosting.shard.n_rows else f"{n:,} rows"
         return f"{rows} are fewer than twice min_samples_leaf={value}"
     return {
         "min_samples_leaf": f"every split leaves fewer rows than min_samples_leaf={value} on one side",
@@ -100,9 +99,9 @@ def _words(boosting: Boosting, name: str) -> str:
 
 def _splits(boosting: Boosting, lifted: Sequence[str]) -> bool:
     """Whether the last tree would have split without these rules."""
-    sample = np.sort(boosting.grower.index[: _n_rows(boosting)])
+    sample = np.sort(boosting.grower.index[: boosting.grower.n_sampled])
     free = {name: _LIFTED[name] for name in lifted if name in _LIFTED}
-    grower = TreeGrower(boosting.binned, replace(boosting.rules.growth, **free), 1)
+    grower = boosting.make_grower(replace(boosting.rules.growth, **free), 1)
     allowed = np.ones(boosting.X.shape[1], np.bool_) if "feature_fraction" in lifted else _drawn_features(boosting)
     drawn = boosting.rules.growth.extra_trees and "extra_trees" not in lifted
     stream = stream_of(boosting.rules.seed, len(boosting.trees) - 1) if drawn else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -37,6 +37,16 @@ BOOSTED_SPACE: dict[str, Any] = {
     "l2_regularization": [0.0, 1.0, 10.0],
     **TRANSFORM_SPACE,
 }
+
+
+class TreeAttributes:
+    """What fitted models of trees have."""
+
+    fitted_attributes: ClassVar[Mapping[str, str]] = {
+        "forest_": "The trees in flat arrays; forest_.n_trees is their number, forest_.split() has them one by one.",
+        "bundles_": "Features that shared a histogram, a list of numbers from 0 per bundle.",
+        "feature_importances_": "Share of each feature in the total gain of all splits, one per column.",
+    }
 
 
 def _is_goss_pair(value: Any) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from podium._runtime.progress import notebook_progress
 from podium._runtime.threads import usable_threads
 from podium._runtime.words import check_choice
 from podium.data.ranking import RankingData
@@ -104,6 +105,13 @@ class AutoRanker(FoldsParameter, SeedParameter, Ensemble):
 
     folds: int = 4
 
+    fitted_attributes: ClassVar[Mapping[str, str]] = {
+        "weights_": "Weight of each member of the blend.",
+        "plan_": "What was chosen, as plain JSON: the parameters of each member and the weights.",
+        "tried_": "A record per candidate and blend that was compared.",
+        "notes_": "Sentences about what was left out, and why.",
+        "timing_": "Seconds of choosing, training and compiling; not part of the model file.",
+    }
     scoring_parameters: ClassVar[tuple[str, ...]] = (*Ensemble.scoring_parameters, "criterion", "policy")
     state_facts: ClassVar[Mapping[str, Fact]] = {
         "plan": Fact("members and weights", _is_plan),
@@ -132,8 +140,10 @@ class AutoRanker(FoldsParameter, SeedParameter, Ensemble):
         """Choose; whether candidates were compared within the budget."""
         candidates, notes = make_candidates(pool, tuple(self.families))
         data, sampled = _sample(pool, self.random_state, _most_rows(pool, budget.limit))
-        rules = self.folds, budget, self.random_state, self.n_jobs, getattr(self, "_report", None), n_final_rows
-        choice = choose(Trying(data, candidates, self._criterion(), *rules), self.divisions)
+        with notebook_progress("choosing a model") as bar:
+            report = getattr(self, "_report", None) or bar
+            rules = self.folds, budget, self.random_state, self.n_jobs, report, n_final_rows
+            choice = choose(Trying(data, candidates, self._criterion(), *rules), self.divisions)
         self._set_choice(make_plan(choice), choice.tried, [*notes, *sampled, *choice.notes])
         self.timing_["choosing"] = budget.elapsed()
         return choice.is_compared

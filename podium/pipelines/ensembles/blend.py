@@ -55,6 +55,9 @@ class Blend(MembersParameter, ValidationParameter, Ensemble):
         words=f"{', '.join(WEIGHTS)}, or numbers such as [2, 1], 0 or larger",
     )
 
+    fitted_attributes: ClassVar[Mapping[str, str]] = {
+        "weights_": "Weight of each member; they add up to 1.",
+    }
     search_space: ClassVar[Mapping[str, Any]] = {"normalization": ["zscore", "rank", "minmax"]}
     state_facts: ClassVar[Mapping[str, Fact]] = {
         "weights": Fact("finite numbers", lambda value: isinstance(value, list) and all(map(is_number, value)))

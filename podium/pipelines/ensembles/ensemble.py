@@ -45,6 +45,9 @@ class Ensemble(Ranker):
         optional=True,
     )
 
+    fitted_attributes: ClassVar[Mapping[str, str]] = {
+        "members_": "The fitted models, in their order.",
+    }
     step_word: ClassVar[str] = "member"
     default_patience: ClassVar[int] = True  # of each member its own
     scoring_parameters: ClassVar[tuple[str, ...]] = ("normalization",)

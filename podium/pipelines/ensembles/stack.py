@@ -53,6 +53,9 @@ class Stack(MembersParameter, FoldsParameter, SeedParameter, ValidationParameter
     )
     passthrough: bool = parameter(False, "Whether the second ranker sees the features too, behind the scores.")
 
+    fitted_attributes: ClassVar[Mapping[str, str]] = {
+        "final_": "The fitted model on top, whose features are the scores of the members.",
+    }
     search_space: ClassVar[Mapping[str, Any]] = {
         "folds": [3, 5, 10],
         "passthrough": [False, True],

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+import math
 import re
 import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 from made_results import make_results
@@ -16,6 +19,8 @@ from podium.lab.experiments.datasets import DATASETS
 from podium.lab.experiments.looks import Look
 from podium.lab.experiments.results import Results, save_about, save_run, save_search
 from podium.lab.report import write_report
+from podium.lab.report.statistics import against_baseline, rank_models
+from podium.lab.report.tables import decimals_within
 
 NAMES = ["linear svm", "<script>alert('x')</script>", 'a "quoted" & $named$ one', "trees"]
 VOID = {"meta", "br", "link", "img", "input", "path", "use", "rect"}
@@ -85,14 +90,14 @@ def test_the_page_has_every_section(page: Page) -> None:
         "Provenance",
     ]
     keys = [part["id"] for part in page.of("section")]
-    assert [link["href"] for link in page.of("a")] == [f"#{key}" for key in keys]
+    assert [link["href"] for link in page.of("a") if "download" not in link] == [f"#{key}" for key in keys]
 
 
 def test_numbers_are_those_of_the_results(results: Results, source: str) -> None:
-    rows = re.findall(r'<tr><th scope="row">(.*?)</th><td class="n">(\d)</td><td class="n[^>]*>(0\.\d{4})</td>', source)
+    rows = re.findall(r'<tr><th scope="row">(.*?)</th><td class="n">(\d)</td><td class="n[^>]*>(0\.\d{3})</td>', source)
     for place, (_, rank, value) in enumerate(rows[: len(NAMES)]):
         assert int(rank) == place + 1
-        assert value == f"{results.mean(NAMES[::-1][place], 'letor4', 'ndcg@10'):.4f}"  # the last made is the best
+        assert value == f"{results.mean(NAMES[::-1][place], 'letor4', 'ndcg@10'):.3f}"  # the last made is the best
     assert rows[0][0] == "trees"
     ours = results.mean("linear svm", "letor4", "ndcg@10")
     assert f'<td class="n quiet">{ours - 0.5:+.4f}</td>' in source  # against the published mean
@@ -114,14 +119,15 @@ def test_the_file_needs_nothing_else(source: str, page: Page) -> None:
     assert not {"link", "img", "iframe", "object"} & {tag for tag, _ in page.elements}
     for _, attributes in page.elements:
         assert "src" not in attributes
-        assert (attributes.get("href") or "#").startswith("#")
+        assert (attributes.get("href") or "#").startswith(("#", "data:text/"))
     assert not re.search(r"url\((?!#)", source)
 
 
 def test_ids_are_unique_and_references_lead_somewhere(source: str, page: Page) -> None:
     ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
     assert len(ids) == len(set(ids))
-    targets = {attributes["href"][1:] for _, attributes in page.elements if attributes.get("href")}
+    hrefs = [attributes["href"] for _, attributes in page.elements if attributes.get("href")]
+    targets = {href[1:] for href in hrefs if not href.startswith("data:")}
     targets |= set(re.findall(r"url\(#([^)]*)\)", source))
     assert targets <= set(ids)
 
@@ -228,3 +234,65 @@ def test_a_development_set_looks_and_turning_parts_are_named(results: Results, t
     assert "looks at the test parts" in shown
     write_report(results, tmp_path / "other.html")
     assert "What was seen of the test parts" not in (tmp_path / "other.html").read_text("utf-8")
+
+
+def test_every_table_is_a_csv_with_all_digits_and_a_latex_table(results: Results, page: Page, tmp_path: Path) -> None:
+    write_report(results, tmp_path / "report.html", tables=tmp_path / "tables")
+    files = {path.name: path.read_text("utf-8") for path in (tmp_path / "tables").iterdir()}
+    links = {link["download"]: unquote(link["href"].partition(",")[2]) for link in page.of("a") if "download" in link}
+    assert len(links) == 2 * len(page.of("table")) == len(files)
+    assert {name: content.removesuffix("\n") for name, content in files.items()} == {
+        name: content.removesuffix("\n") for name, content in links.items()
+    }
+    heading, best, *_ = csv.reader(files["leaderboard-letor4.csv"].splitlines())
+    assert heading[:3] == ["model", "rank", "NDCG@10"]
+    assert best[:2] == ["trees", "1"]
+    assert float(best[2]) == results.mean("trees", "letor4", "ndcg@10")
+    assert f"trees & 1 & \\textbf{{{float(best[2]):.3f}}}" in files["leaderboard-letor4.tex"]
+    assert files["leaderboard-letor4.tex"].count("\\\\") == 1 + len(NAMES)
+    assert r"a \"quoted\" \& \$named\$ one".replace('\\"', '"') in files["leaderboard-letor4.tex"]
+
+
+def test_a_mean_has_two_digits_of_half_its_interval() -> None:
+    assert decimals_within(0.8648 - 0.7540) == 3  # half is 0.055: 0.817, not 0.8167
+    assert decimals_within(0.3) == 2  # 0.15
+    assert decimals_within(0.008) == 4  # 0.0040
+    assert decimals_within(0.0008) == 4  # four are the most
+    assert decimals_within(0.0) == decimals_within(math.nan) == 4  # nothing is known
+
+
+def test_what_one_fold_and_one_seed_cannot_fill_is_left_out(tmp_path: Path) -> None:
+    for folds, seeds, there in ((1, 1, False), (2, 1, True), (1, 2, True)):
+        write_report(make_results(["one", "two"], folds, seeds, 30), tmp_path / "report.html")
+        page = Page((tmp_path / "report.html").read_text("utf-8"))
+        assert ("Folds and seeds" in page.texts["h2"]) == there
+        assert ("deviation over seeds" in page.texts["th"]) == (seeds > 1)
+        assert ("fold" in page.texts["th"]) == (folds > 1)
+        assert ("seeds per model" in page.texts["span"]) == (seeds > 1)
+
+
+def test_query_texts_stand_beside_their_ids_and_lists_beside_each_other(results: Results, tmp_path: Path) -> None:
+    hits = [{"id": "d1", "title": "<i>one</i>", "grade": 2}, {"id": "d2", "title": "two", "grade": 0}]
+    example = {"query": "101", "text": "what & where", "lists": {"before": hits, "after": hits[::-1]}}
+    about = results.about | {"examples": [example]}
+    write_report(replace(results, about=about), tmp_path / "report.html", queries={"101": "what <b>is</b> this"})
+    page = Page((tmp_path / "report.html").read_text("utf-8"))
+    assert "what <b>is</b> this" in page.texts["td"]
+    assert "Before and after" in page.texts["h2"]
+    assert "“what & where” (101)" in page.texts["h3"]
+    assert page.texts["td"].count("<i>one</i>") == 2
+    assert "rank before" in page.texts["th"]
+
+
+def test_an_interval_without_0_beside_a_corrected_p_above_005_is_explained(tmp_path: Path) -> None:
+    results = make_results([f"model {n}" for n in range(12)], 1, 1, 40)
+    board = rank_models(results, "letor4", "ndcg@10")
+    against = against_baseline(board, "model 0")
+    odd = [row for row in against.values() if row.interval[0] > 0 and row.p >= 0.05]
+    assert odd  # made so that there are some
+    assert all("before the correction" in row.disagreement for row in odd)
+    assert all(
+        not row.disagreement for row in against.values() if (row.interval[0] <= 0 <= row.interval[1]) == (row.p >= 0.05)
+    )
+    write_report(results, tmp_path / "report.html")
+    assert odd[0].disagreement in Page((tmp_path / "report.html").read_text("utf-8")).texts["td"]

@@ -5,6 +5,7 @@ import pytest
 from oracles import bundle_slowly
 from scipy.sparse import csr_array
 
+from podium.data.sharding.shard import Shard
 from podium.learners.trees.training import bundling
 from podium.learners.trees.training.binning import bin_rows, find_bin_edges
 from podium.learners.trees.training.bundling import LayoutRules, bin_bundled, find_bundles, make_layout
@@ -86,7 +87,7 @@ def test_features_that_leave_too_few_rows_are_known_before(rng, min_samples_leaf
     )
     edges, layout = views_of(X)
     binned = bin_rows(X, edges, layout=layout)
-    found = can_be_split(binned, min_samples_leaf)
+    found = can_be_split(binned, min_samples_leaf, Shard.whole(np.array([0, binned.n_rows])))
     plain = bin_rows(X, edges)
     for f in range(X.shape[1]):
         counts = np.bincount(plain.columns[f], minlength=256)
@@ -117,7 +118,7 @@ def test_collisions_that_the_sample_has_not_seen_are_taken_apart(rng, monkeypatc
     X[900:, 0] = X[900:, 1] = 1
     y = (X[:, 0] > 0) + (X[:, 1] > 1) + (X[:, 12] > 0)
     plain = LambdaMART(n_estimators=5, min_samples_leaf=5, bundle_features=False).fit(X, y, qid)
-    monkeypatch.setattr(bundling, "draw_sample", lambda X, seed: X[:50])
+    monkeypatch.setattr(bundling, "draw_sample", lambda X, seed, shard: X[:50])
     edges, rules = find_bin_edges(X), LayoutRules(bundle_features=True)
     assert any({0, 1} <= set(members.tolist()) for members, _ in find_bundles(form(X), edges, rules, 0, 1))
     layout = bin_bundled(form(X), edges, rules, 0, 1).layout

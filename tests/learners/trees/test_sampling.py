@@ -3,6 +3,9 @@
 import numpy as np
 import pytest
 
+from podium._runtime.random import stream_of
+from podium.data.sharding.collective import ThreadGroup
+from podium.data.sharding.shard import Shard
 from podium.learners.trees.training.sampling import SamplingRules, draw_by_gradient, draw_features, draw_rows
 from podium.models.trees.named import LambdaMART
 
@@ -14,7 +17,7 @@ def draw(sizes, goss, seed=0, by="row", offsets=None):
     hessians = np.ones_like(gradients)
     offsets = np.array([0, len(gradients)]) if offsets is None else np.asarray(offsets)
     rules = SamplingRules(goss=goss, goss_by=by)
-    rows = draw_by_gradient(rules, offsets, gradients, hessians, np.random.default_rng(seed))
+    rows = draw_by_gradient(rules, Shard.whole(offsets), gradients, hessians, stream_of(seed, 0))
     return rows, gradients, hessians
 
 
@@ -78,14 +81,56 @@ def test_goss_without_a_top_or_without_a_rest():
 
 
 def test_shares_of_rows_queries_and_features(rng):
-    offsets = np.array([0, 10, 20, 30, 40])
+    shard = Shard.whole(np.array([0, 10, 20, 30, 40]))
     derivatives = np.ones((2, 40), np.float32)
-    assert draw_rows(SamplingRules(), offsets, *derivatives, rng) is None
-    assert len(draw_rows(SamplingRules(row_fraction=0.25), offsets, *derivatives, rng)) == 10
-    rows = draw_rows(SamplingRules(query_fraction=0.5), offsets, *derivatives, rng)
+    assert draw_rows(SamplingRules(), shard, *derivatives, 0, 0) is None
+    assert len(draw_rows(SamplingRules(row_fraction=0.25), shard, *derivatives, 0, 0)) == 10
+    rows = draw_rows(SamplingRules(query_fraction=0.5), shard, *derivatives, 0, 0)
     assert len(rows) == 20
     assert len(set(rows // 10)) == 2
     assert draw_features(SamplingRules(feature_fraction=0.3), 10, rng).sum() == 3
+
+
+def test_a_bootstrap_draws_as_many_queries_as_there_are_with_replacement():
+    shard, hits = Shard.whole(np.arange(0, 101, 5)), np.zeros(20)
+    for tree in range(500):
+        counts = np.ones((2, 100), np.float32)
+        rows = draw_rows(SamplingRules(bootstrap=True), shard, *counts, 0, tree)
+        times = counts[0, ::5]
+        assert times.sum() == 20
+        assert rows.tolist() == np.flatnonzero(np.repeat(times, 5)).tolist()
+        hits += times
+    assert abs(hits - 500).max() < 5 * np.sqrt(500 * (1 - 1 / 20))  # the standard deviation of a binomial sum
+
+
+RULES = [
+    SamplingRules(row_fraction=0.3),
+    SamplingRules(query_fraction=0.4, row_fraction=0.5),
+    SamplingRules(goss=(0.2, 0.3)),
+    SamplingRules(goss=(0.1, 0.3), goss_by="query"),
+    SamplingRules(bootstrap=True),
+]
+
+
+@pytest.mark.parametrize("rules", RULES, ids=["rows", "queries and rows", "goss", "goss by query", "bootstrap"])
+def test_ranks_draw_together_what_one_machine_draws(rules, rng):
+    lengths = rng.integers(1, 9, 40)
+    offsets, owners = np.concatenate([[0], np.cumsum(lengths)]), rng.choice([0, 1, 3], 40)  # rank 2 has no query
+    gradients = rng.integers(-3, 4, offsets[-1]).astype(np.float32)  # many are equal
+    expected = np.zeros((3, offsets[-1]), np.float32)
+    expected[1], expected[2] = gradients, 1
+    expected[0, draw_rows(rules, Shard.whole(offsets), expected[1], expected[2], 7, 3)] = 1
+
+    def work(ranks):
+        queries = np.flatnonzero(np.equal(owners, ranks.rank))
+        shard = Shard.join(ranks, np.concatenate([[0], np.cumsum(lengths[queries])]), queries)
+        drawn = np.zeros((3, len(shard.rows)), np.float32)
+        drawn[1], drawn[2] = gradients[shard.rows], 1
+        drawn[0, draw_rows(rules, shard, drawn[1], drawn[2], 7, 3)] = 1
+        return [shard.gather_rows(values) for values in drawn]
+
+    for drawn in ThreadGroup(4).run(work):
+        np.testing.assert_array_equal(drawn, expected)
 
 
 @pytest.mark.parametrize("goss", [(0.5, 0.6), (0.2, 0.0), (-0.1, 0.5), (0.2,), 0.3, "no"])

@@ -105,6 +105,17 @@ def test_the_size_of_the_batch_changes_nothing(rng, kind):
         np.testing.assert_array_equal(scorer.exact(X[:n]), expected[:n])
 
 
+@pytest.mark.parametrize("kind", ["small", "large", "chains", "oblivious", "mixed", "none"])
+@pytest.mark.parametrize("step", [1000, 1003])  # 1000: all of the matrix; 1003: a part of one
+def test_rows_whose_columns_are_in_one_piece_have_the_same_scores(rng, kind, step):
+    forest, X = make_forest(rng, kind), make_rows(rng, 1000)
+    columns = np.full((N_FEATURES, step), np.nan, np.float32)
+    columns[:, :1000] = X.T
+    for n in (0, 1, 2, FEW - 1, FEW, 63, 64, 65, 1000):
+        np.testing.assert_array_equal(forest.scores(columns[:, :n].T), forest.scores(X[:n]))
+        np.testing.assert_array_equal(forest.scores(X[1000 - n :][::-1]), forest.scores(X[1000 - n :])[::-1])
+
+
 @pytest.mark.parametrize("n_jobs", [1, 2, 5])
 def test_threads_change_nothing(rng, n_jobs):
     forest, X = make_forest(rng, "small"), make_rows(rng, 9_001)

@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 from sklearn.tree import DecisionTreeRegressor
 
 from podium.data.ranking import RankingData
+from podium.data.sharding.shard import Shard
 from podium.data.weights import row_weights, with_scaled_weights
 from podium.learners.trees.scoring.forest import Forest
 from podium.learners.trees.training import growing
@@ -39,7 +40,7 @@ def learner_of(model, X, y, qid, **weights):
     data = with_scaled_weights(RankingData.from_arrays(X, y, qid, **weights))
     rows = TrainingRows(data, None, n_jobs=1)
     target = rows.bind(model.make_objective())
-    return Boosting(data.X, data.offsets, target, model._rules(), weights=row_weights(data))
+    return Boosting(data.X, Shard.whole(data.offsets), target, model._rules(), weights=row_weights(data))
 
 
 def rows_of_nodes(learner, tree):

@@ -1,10 +1,12 @@
 """Measures of trec_eval and ir_measures: each equals its plain loop and pytrec_eval; some are for runs only."""
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles import MEASURE_ORACLES
+from oracles import MEASURE_ORACLES, SUBTOPIC_ORACLES
 
 import podium
 from podium.evaluation.evaluating import evaluate, evaluate_run
@@ -18,7 +20,8 @@ codes = st.lists(st.integers(-2, 3), min_size=1, max_size=12)
 
 
 def test_every_measure_has_an_oracle():
-    assert {name.partition("(")[0].partition("@")[0] for name in MEASURE_ORACLES} | TEXTS == set(MEASURES)
+    names = {parse_metric(name, runs=True).base_name for name in [*MEASURE_ORACLES, *SUBTOPIC_ORACLES]}
+    assert names | TEXTS == set(MEASURES)
 
 
 def files_of(rows):
@@ -74,7 +77,7 @@ def test_a_model_is_selected_by_a_measure_and_saved_with_it(tmp_path):
     model = podium.MART(n_estimators=3, eval_metric=parse_metric("Bpref")).fit(X, y, qid=qid, eval_set=[(X, y, qid)])
     model.save(tmp_path / "model")
     assert podium.load(tmp_path / "model").eval_metric == parse_metric("bpref")
-    assert "bpref" in str(model.evals_)
+    assert "Bpref" in str(model.evals_)
 
 
 # --- pytrec_eval ------------------------------------------------------------------------------------------------------
@@ -230,8 +233,31 @@ def test_ids_of_tied_documents_are_compared_as_bytes(rng):
 )
 def test_names_of_other_tools_are_ours(name, own):
     metric = parse_metric(name, runs=True)
-    assert metric.name == parse_metric(own, runs=True).name
-    assert parse_metric(metric.name, runs=True) == metric
+    assert metric == parse_metric(own, runs=True)
+    assert metric.own_name == parse_metric(own, runs=True).own_name
+    assert parse_metric(metric.own_name, runs=True) == parse_metric(metric.name, runs=True) == metric
+
+
+@pytest.mark.parametrize("name", ["ndcg_cut_10", "recip_rank", "nDCG@10", "AP(rel=2)", "P(rel=2)@5", "Rprec"])
+def test_a_name_prints_back_as_it_was_given_everywhere(name, rng):
+    metric = parse_metric(name)
+    assert str(metric) == metric.name == metric.under(POLICIES["trec"]).name == pickle.loads(pickle.dumps(metric)).name
+    X, y, qid = rng.random((60, 2)), rng.integers(0, 3, 60), np.repeat(np.arange(6), 10)
+    model = podium.Linear(max_iter=2, eval_metric=[name]).fit(X, y, qid=qid, eval_set=[(X, y, qid)])
+    assert list(model.evals_["eval_0"]) == [name]
+    data = podium.RankingData.from_arrays(X, y, qid=qid, docids=[f"d{row}" for row in range(60)])
+    runs = {"a": Run.from_scores(data, X[:, 0]), "b": Run.from_scores(data, X[:, 1])}
+    assert podium.runs.tune_fusion(runs, Qrels.from_data(data), metric=name).metric == name
+    assert podium.metrics.line_search(X[:, 0], X[:, 1], y, qid=qid, metric=name).metric == name
+    assert list(podium.cross_validate(model, data, metrics=[name], folds=2).evaluation) == [name]
+
+
+@pytest.mark.parametrize("group", ["official", "all_trec", "set"])
+def test_groups_are_for_runs_only(group):
+    with pytest.raises(
+        ValueError, match=f"got '{group}'. That is a group of trec_eval's measures, which evaluate runs"
+    ):
+        evaluate([1.0, 2.0], [0, 1], qid=[1, 1], metrics=group)
 
 
 def test_values_carry_the_names_that_were_given():

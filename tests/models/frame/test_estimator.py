@@ -75,5 +75,16 @@ def test_requests_survive_clone_and_pickle():
             model.set_fit_request(tree=True)
 
 
-def test_notebooks_show_a_model_as_scikit_learn_does():
+def test_notebooks_show_the_name_of_a_model():
     assert "Linear" in podium.Linear()._repr_html_()
+
+
+def test_notebooks_show_what_differs_from_the_defaults_and_what_was_fitted():
+    model = podium.MART(n_estimators=3, min_samples_leaf=1)
+    assert "MART, not fitted" in model._repr_html_()
+    assert "learning_rate" not in model._repr_html_()
+    model.fit(X, Y, QID, eval_set=(X, Y, QID))
+    shown = model._repr_html_()
+    for text in ("MART, fitted", "n_estimators", "training queries", f"{model.best_score_:.4f}", "chosen by the data"):
+        assert text in shown
+    assert "all parameters have their defaults" in podium.Linear()._repr_html_()

@@ -19,13 +19,14 @@ from podium.learners.trees.cuda.trees import Device, TreeBuilder, bytes_needed, 
 from podium.learners.trees.scoring.forest import TreeArrays
 from podium.learners.trees.training.boosting import Boosting, BoostingRules
 from podium.learners.trees.training.growing import can_be_split
-from podium.learners.trees.training.grown import GrownTree
+from podium.learners.trees.training.grown import GrownTree, GrowthRules
 
 
-def why_refused(rules: BoostingRules, objective: DeviceObjective | None) -> str | None:
+def why_refused(rules: BoostingRules, objective: DeviceObjective | None, is_whole: bool = True) -> str | None:
     """What a GPU does not do, by the names of parameters; None: it does all of it."""
     growth = rules.growth
     refused = {
+        "rows on several workers": not is_whole,
         "this objective": objective is None,
         f"growth={growth.growth!r}": growth.growth not in ("leaf", "level"),
         f"step={rules.step!r}": rules.step not in ("newton", "mean"),
@@ -42,6 +43,10 @@ class _Grower:
 
     grow: Callable[..., GrownTree]
     index: Array = field(default_factory=lambda: np.empty(0, np.uint32))  # the rows of a tree that did not split
+
+    @property
+    def n_sampled(self) -> int:
+        return len(self.index)
 
 
 class CudaBoosting(Boosting):
@@ -66,11 +71,16 @@ class CudaBoosting(Boosting):
         if self._builder is not None:
             self._device.write(scores, self._builder.scores)
 
-    def _make_grower(self) -> Any:
-        """What stands in for a `TreeGrower`; the memory of the device is taken when the first tree is grown."""
+    def make_grower(self, growth: GrowthRules, n_threads: int) -> Any:
+        """At first what stands in for a `TreeGrower`; the memory of the device is taken with the first tree.
+
+        Later ones, which are asked why a tree did not split, grow on the host.
+        """
+        if hasattr(self, "grower"):
+            return super().make_grower(growth, n_threads)
         self._splittable = None
         if self.binned.layout is not None:
-            self._splittable = can_be_split(self.binned, self.rules.growth.min_samples_leaf)
+            self._splittable = can_be_split(self.binned, growth.min_samples_leaf, self.shard)
         self._grower_here = _Grower(self._grow)
         return self._grower_here
 

@@ -176,7 +176,7 @@ class TreeBuilder:
         drawn = None if sample is None else device.upload(sample.astype(np.uint32))
         split_weights = None if weights is None else device.upload(np.asarray(weights, np.float32))
         device.write(np.asarray(allowed, np.uint8), self._arrays["allowed"])
-        even = weights is not None and len(weights) > 0 and weights.min() == weights.max()
+        even = weights is not None and len(np.unique(weights if sample is None else weights[sample])) == 1
         self._write_arguments(
             {
                 "sample": 0 if drawn is None else device.address(drawn),

@@ -106,8 +106,13 @@ class Forest:
     def n_trees(self) -> int:
         return len(self.depths)
 
+    @property
+    def reads_columns(self) -> bool:
+        """Whether rows whose columns are in one piece each are scored as fast as rows in C order, or faster."""
+        return self.bit_tables is not None and not len(self.sets)
+
     def scores(self, X: FeatureMatrix, n_trees: int | None = None, n_jobs: int | None = None) -> Array:
-        """One score per row of X (rows, features), float32, in C order or sparse."""
+        """One score per row of X (rows, features), float32, sparse or in C order; others that `reads_columns` takes."""
         trees = self.n_trees if n_trees is None else min(n_trees, self.n_trees)
         forest, blocks = self._dense_blocks(X)
         out = np.empty(X.shape[0], self.value.dtype)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from podium._runtime.compiler import Array, kernel, readonly
 from podium.learners.trees.scoring.walking import MOST_LEAVES, SIGN, answer_tests, walk_trees
@@ -27,7 +28,6 @@ class BitTables:
     splits: Array  # of _SPLIT, parents first; `leaf`: the leftmost leaf right of the split, counted in its tree
     trees: Array  # (trees, 4) int64: first level, first split, end of splits, first value
     values: Array  # (leaves,) of the forest's type, from left to right
-    n_features: int
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -37,8 +37,7 @@ class BitTables:
 
     def add_scores(self, X: Array, n_trees: int, out: Array) -> None:
         answer_tests(
-            readonly(X.reshape(-1)),
-            self.n_features,
+            *_flat(X),
             self.columns,
             self.starts,
             self.thresholds,
@@ -47,6 +46,19 @@ class BitTables:
             self.values,
             out,
         )
+
+
+def _flat(X: Array) -> tuple[Array, int, int]:
+    """Rows in one dimension, read-only, and the steps from row to row and from column to column.
+
+    No copy is made of rows in C order, nor of columns each of which is in one piece.
+    """
+    n, width = X.shape
+    step, rest = divmod(X.strides[1], X.itemsize)
+    if X.flags.c_contiguous or X.strides[0] != X.itemsize or step < n or rest:
+        return readonly(X.reshape(-1)), width, 1
+    span = (width - 1) * step + n
+    return as_strided(X, (span,), (X.itemsize,), writeable=False), 1, step
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +169,7 @@ def bit_tables(forest: Forest) -> BitTables | None:
     values = np.empty(int(leaves.sum()), forest.value.dtype)
     values[(first_value[owner] + number)[~split]] = forest.value[~split]
     trees = np.stack([first, np.where(oblivious, ends, first), ends, first_value], axis=1).astype(np.int64)
-    return BitTables(columns, starts, thresholds, splits, trees, values, forest.width)
+    return BitTables(columns, starts, thresholds, splits, trees, values)
 
 
 def split_levels(forest: Forest) -> list[Array]:

@@ -114,7 +114,8 @@ class Scorer:
 @kernel
 def answer_tests(
     X: Array,
-    n_features: int,
+    row_step: int,
+    column_step: int,
     columns: Array,
     starts: Array,
     thresholds: Array,
@@ -123,7 +124,10 @@ def answer_tests(
     values: Array,
     out: Array,
 ) -> None:
-    """out[i] += sum over trees of the value of the leaf that row i of X (flat) reaches."""
+    """out[i] += sum over trees of the value of the leaf that row i of X reaches.
+
+    Feature f of row i stands at i * row_step + f * column_step: rows in one piece, or columns (row_step 1).
+    """
     n = len(out)
     base, column = np.empty(LANES, np.uint64), np.empty(LANES, np.float32)
     answers, reach = np.empty(len(thresholds), np.uint64), np.empty(2 * MOST_LEAVES, np.uint64)
@@ -131,10 +135,16 @@ def answer_tests(
     for start in range(0, n, LANES):
         rows = min(LANES, n - start)
         for k in range(LANES):  # the last lanes of a short block repeat the last row
-            base[k] = np.uint64(start + min(k, rows - 1)) * np.uint64(n_features)
+            base[k] = np.uint64(start + min(k, rows - 1)) * np.uint64(row_step)
         for c in range(len(columns)):
-            for k in range(LANES):
-                column[k] = X[base[k] + np.uint64(columns[c])]
+            at = np.uint64(columns[c]) * np.uint64(column_step)
+            if row_step == 1 and rows == LANES:  # one piece of memory
+                at += np.uint64(start)
+                for k in range(LANES):
+                    column[k] = X[at + np.uint64(k)]
+            else:
+                for k in range(LANES):
+                    column[k] = X[at + base[k]]
             for test in range(starts[2 * c], starts[2 * c + 1]):
                 simd.greater(answers, np.uint64(test), column, thresholds[test])
             for test in range(starts[2 * c + 1], starts[2 * c + 2]):

@@ -13,15 +13,20 @@ from typing import NamedTuple
 import numpy as np
 
 from podium._runtime.compiler import Array, kernel, readonly
+from podium._runtime.random import draw_lots, stream_of
 from podium._runtime.threads import map_blocks
+from podium.data.sharding.selecting import mark_smallest
+from podium.data.sharding.shard import Shard
 from podium.data.sparse import FeatureMatrix, is_sparse
 from podium.learners.trees.scoring.sparse import entries_of
+from podium.learners.trees.sharding.binning import Column, SharedColumns, share_features
 from podium.learners.trees.training import sparse
 
 MISSING = 255
 WORD = 8  # features in a word of 64 bits
-_BLOCK = 16  # features taken out of X in one go: a cache line of float32
 LARGEST_SAMPLE = 200_000  # rows; above, quantiles come from a sample
+_SAMPLE = 3  # the purpose of its stream
+_BLOCK = 16  # features taken out of X in one go: a cache line of float32
 
 
 class FeatureLayout(NamedTuple):
@@ -74,38 +79,71 @@ class BinnedRows:
         return len(self.rows)
 
 
-def draw_sample(X: FeatureMatrix, seed: int) -> FeatureMatrix:
-    """All rows of X, or LARGEST_SAMPLE of them, in their order: one pass through X, also where it lies in a file."""
-    n = X.shape[0]
-    if n <= LARGEST_SAMPLE:
+def whole_shard(X: FeatureMatrix) -> Shard:
+    """All rows of X, where queries do not matter."""
+    return Shard.whole(np.array([0, X.shape[0]]))
+
+
+def draw_sample(X: FeatureMatrix, seed: int, shard: Shard | None = None) -> FeatureMatrix:
+    """All rows of X, or LARGEST_SAMPLE of them, in their order: one pass through X, also where it lies in a file.
+
+    Of the rows of a shard, those that are among so many of all ranks.
+    """
+    shard = shard or whole_shard(X)
+    if shard.n_rows <= LARGEST_SAMPLE:
         return X
-    return X[np.sort(np.random.default_rng(seed).choice(n, LARGEST_SAMPLE, replace=False))]
+    lots = draw_lots(stream_of(seed, 0, _SAMPLE), shard.rows)
+    return X[np.flatnonzero(mark_smallest(lots, LARGEST_SAMPLE, shard.rows, shard.collective))]
 
 
 def find_bin_edges(
-    X: FeatureMatrix, max_bins: int = 255, seed: int = 0, n_jobs: int | None = None, categorical: Array | None = None
+    X: FeatureMatrix,
+    max_bins: int = 255,
+    seed: int = 0,
+    n_jobs: int | None = None,
+    categorical: Array | None = None,
+    shard: Shard | None = None,
 ) -> BinEdges:
-    """Quantile bin edges of each column of X (rows, features), float32; the values of `categorical` ones (a mask)."""
+    """Quantile bin edges of each column of X (rows, features), float32; the values of `categorical` ones (a mask).
+
+    Ranks find those of the rows of all, each of some of the features (`sharding/binning.py`).
+    """
     n_features = X.shape[1]
-    upper = np.full((n_features, MISSING), np.inf, dtype=np.float32)
-    n_bins = np.ones(n_features, dtype=np.int32)
-    missing, shares = np.zeros(n_features, dtype=np.bool_), np.zeros(n_features)
     named = np.zeros(n_features, dtype=np.bool_) if categorical is None else np.asarray(categorical, dtype=np.bool_)
-    sample = draw_sample(X, seed)
+    sample = draw_sample(X, seed, shard)
     columns = sparse.SparseColumns.of(sample) if is_sparse(sample) else _DenseColumns(readonly(sample))
+    edges = BinEdges(
+        np.full((n_features, MISSING), np.inf, dtype=np.float32),
+        np.ones(n_features, dtype=np.int32),
+        np.zeros(n_features, dtype=np.bool_),
+        named,
+        np.zeros(n_features),
+    )
+    if shard is None or shard.is_whole:
 
-    def work(block: int) -> None:
-        first, last = block * _BLOCK, min(n_features, (block + 1) * _BLOCK)
-        for f, (values, zeros) in enumerate(columns.take(first, last), first):
-            known = int(np.searchsorted(np.isnan(values), True))
-            missing[f] = known < len(values)
-            choose = _list_categories if named[f] else _choose_edges
-            distinct, counts = _find_runs(values[:known], zeros)
-            n_bins[f] = choose(distinct, counts, max_bins, upper[f])
-            shares[f] = counts.max(initial=0) / max(1, len(values) + zeros)
+        def work(block: int) -> None:
+            first = block * _BLOCK
+            for f, column in enumerate(columns.take(first, min(n_features, first + _BLOCK)), first):
+                _bin_column(*column, f, max_bins, edges)
 
-    map_blocks(work, -(-n_features // _BLOCK), n_jobs)
-    return BinEdges(upper, n_bins, missing, named, shares)
+        map_blocks(work, -(-n_features // _BLOCK), n_jobs)
+        return edges
+    shared = SharedColumns(columns, n_features, shard.collective)
+    for features, read in shared.blocks(_BLOCK):
+        for f, column in zip(features, read):
+            _bin_column(*column, f, max_bins, edges)
+    share_features(shared, [edges.upper, edges.n_bins, edges.has_missing, edges.default_share])
+    return edges
+
+
+def _bin_column(values: Array, zeros: int, f: int, max_bins: int, edges: BinEdges) -> None:
+    """The edges of one feature, from its values in order, NaN last, and so many zeros more."""
+    known = int(np.searchsorted(np.isnan(values), True))
+    edges.has_missing[f] = known < len(values)
+    choose = _list_categories if edges.categorical[f] else _choose_edges
+    distinct, counts = _find_runs(values[:known], zeros)
+    edges.n_bins[f] = choose(distinct, counts, max_bins, edges.upper[f])
+    edges.default_share[f] = counts.max(initial=0) / max(1, len(values) + zeros)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +152,7 @@ class _DenseColumns:
 
     X: Array
 
-    def take(self, first: int, last: int) -> list[tuple[Array, int]]:
+    def take(self, first: int, last: int) -> list[Column]:
         """The values of each column in order, NaN last, and how many zeros there are beside them: none."""
         columns = np.empty((last - first, len(self.X)), dtype=np.float32)
         _take_columns(self.X, first, columns)
@@ -130,16 +168,22 @@ def _list_categories(values: Array, counts: Array, max_bins: int, upper: Array) 
 
 
 def bin_rows(
-    X: FeatureMatrix, edges: BinEdges, n_jobs: int | None = None, layout: FeatureLayout | None = None
+    X: FeatureMatrix,
+    edges: BinEdges,
+    n_jobs: int | None = None,
+    layout: FeatureLayout | None = None,
+    shard: Shard | None = None,
 ) -> BinnedRows:
     """Map every value to its bin, and bins to the slots of the columns that `layout` names.
 
-    Where X is sparse, the default bin of a feature in a bundle must be that of 0.
+    Where X is sparse, the default bin of a feature in a bundle must be that of 0. With a shard, a feature misses
+    values, or collides, if it does on some rank.
     """
     n, n_features = X.shape
     n_columns = n_features if layout is None else len(layout.starts) - 1
-    rows = np.zeros((n, -(-n_columns // WORD) * WORD), dtype=np.uint8)
-    columns = np.zeros((n_columns, n), dtype=np.uint8)
+    zeros = np.zeros if shard is None else shard.zeros
+    rows = zeros((n, -(-n_columns // WORD) * WORD), dtype=np.uint8)
+    columns = zeros((n_columns, n), dtype=np.uint8)
     missing = edges.has_missing.copy()  # the sample that made the bin edges may have missed some
     collides = np.zeros(n_features, dtype=np.bool_)
     upper, categorical = readonly(edges.upper), readonly(edges.categorical)
@@ -156,6 +200,8 @@ def bin_rows(
             _bin_block(readonly(X), known, layout, *part, out)
 
     map_blocks(work, -(-n // size), n_jobs)
+    if shard is not None:
+        missing, collides = shard.any(np.stack([missing, collides]))
     edges = replace(edges, has_missing=missing)
     n_slots = edges.n_bins if layout is None else _count_slots(edges, layout)
     return BinnedRows(rows.view(np.uint64), columns, n_slots, edges, layout, collides)

@@ -20,10 +20,12 @@ from podium._runtime.exact import largest_size, on_grid, units_for
 from podium._runtime.random import stream_of
 from podium._runtime.threads import map_slices, usable_threads
 from podium.data.ranking import RankingData
+from podium.data.sharding.shard import Shard
 from podium.data.sparse import FeatureMatrix
 from podium.learners.protocol import Target
 from podium.learners.stored import named_scores, read_count, read_numbers, read_scores, refuse_other_names
 from podium.learners.trees.scoring.forest import FOREST_ARRAYS, Forest, TreeArrays
+from podium.learners.trees.sharding.support import counted_rows, refuse_on_shards
 from podium.learners.trees.training.binning import BinnedRows, find_bin_edges
 from podium.learners.trees.training.bundling import LayoutRules, bin_bundled
 from podium.learners.trees.training.finishing import finish_tree, newton_steps
@@ -65,7 +67,7 @@ class Boosting:
     def __init__(
         self,
         X: FeatureMatrix,
-        offsets: Array,
+        shard: Shard,
         target: Target,
         rules: BoostingRules,
         *,
@@ -78,17 +80,22 @@ class Boosting:
 
         weights (rows,): trees and bin edges are as if rows whose weight is 0 were not there, and splits by gradients
         weigh rows by them. None: all are 1.
+
+        shard: which rows these are. Ranks with some of the rows, to which `target` is bound too, take all steps
+        together and have the same trees: those of one process with all rows, to the last bit.
         """
-        self.X, self.offsets, self.target, self.rules = X, offsets, target, rules
+        self.X, self.shard, self.target, self.rules = X, shard, target, rules
+        refuse_on_shards(X, shard, target, step_rule is not None)
         self._step_rule, self.is_done = step_rule, False
         self.n_threads = usable_threads(rules.n_jobs)
-        self._counts = None if weights is None or weights.all() or not weights.any() else weights > 0
-        self._row_weights = self._weights_of_splits(weights)
+        self._counts, is_weighted = counted_rows(weights, self.shard)
+        self._row_weights = self._weights_of_splits(weights if is_weighted else None)
         self.split_weights = self._row_weights
-        self.binned = self._bin(X if self._counts is None else X[self._counts])
-        self.grower = self._make_grower()
+        self.binned = self._bin()
+        self.grower = self.make_grower(rules.growth, self.n_threads)
         self.trees: list[TreeArrays] = [] if forest is None else forest.split()
         self.start = forest.start if forest is not None else 0.0 if base_scores is not None else target.start()
+        self._refuse_other_start()
         if not np.isfinite(self.start):
             raise ValueError("the constant to start from is not finite; scale labels and weights down.")
         n = X.shape[0]
@@ -100,10 +107,22 @@ class Boosting:
         self._gradients, self._hessians = np.empty(n, np.float32), np.empty(n, np.float32)
         self.followed: list[Array] = []
         self._followed_rows: list[FeatureMatrix] = []
+        self._followed_shards: list[Shard | None] = []
 
     @property
     def n_steps(self) -> int:
         return len(self.trees)
+
+    def make_grower(self, growth: GrowthRules, n_threads: int) -> TreeGrower:
+        """What grows trees by these rules on the rows of this training."""
+        return TreeGrower(self.binned, growth, n_threads, shard=self.shard)
+
+    def _refuse_other_start(self) -> None:
+        """An objective of the user's own may have computed its start from the rows of one rank."""
+        starts = np.concatenate(self.shard.collective.gather(np.array([self.start])))
+        if len(np.unique(starts)) > 1:
+            problem = f"the objective starts at {', '.join(f'{start:g}' for start in starts)} on the ranks"
+            raise ValueError(f"{problem}; its start must be a sum over all of them (`data.exact_sum`).")
 
     def step(self) -> None:
         """One more tree; none, and training is done, where the step rule finds no improvement along it."""
@@ -111,9 +130,16 @@ class Boosting:
         for X, scores in zip(self._followed_rows, self.followed):
             changes.add_scores(X, 0, changes.n_trees, scores)
 
-    def follow(self, data: RankingData, offset: Array | float) -> None:
+    def follow(self, data: RankingData, offset: Array | float, shard: Shard | None = None) -> None:
+        """`shard`: of which rows of the evaluation set these are, so that `state` has the scores of all."""
         self._followed_rows.append(data.X)
+        self._followed_shards.append(shard)
         self.followed.append(self.forest().scores(data.X, n_jobs=self.n_threads) + offset)
+
+    def _followed_everywhere(self) -> list[Array]:
+        """The scores of evaluation sets, of the rows of all ranks."""
+        both = zip(self.followed, self._followed_shards)
+        return [scores if shard is None else shard.gather_rows(scores) for scores, shard in both]
 
     def snapshot(self) -> list[TreeArrays]:
         return self.trees  # each step makes a new list: later ones may change the values of earlier trees
@@ -124,11 +150,12 @@ class Boosting:
     def state(self, best: list[TreeArrays]) -> tuple[dict[str, Any], dict[str, Array]]:
         """The trees, the scores they have given (with DART not their sum to the last bit), and the best trees.
 
-        Random draws depend on the seed and the number of the tree alone.
+        Random draws depend on the seed and the number of the tree alone. Ranks call this together, and each gets the
+        state of all: the scores of all rows, in their order.
         """
         forest = self.forest()
-        arrays = {name: getattr(forest, name) for name in FOREST_ARRAYS} | {"scores": self.scores}
-        arrays |= named_scores(self.followed)
+        arrays = {name: getattr(forest, name) for name in FOREST_ARRAYS}
+        arrays |= {"scores": self.shard.gather_rows(self.scores)} | named_scores(self._followed_everywhere())
         if any(tree is not now for tree, now in zip(best, self.trees)):
             # DART has changed trees since the best step: their values, never their shape
             arrays["best_leaves"] = np.concatenate([tree.value for tree in best])
@@ -143,13 +170,18 @@ class Boosting:
         refuse_other_names(names, arrays.keys() - {"best_leaves"})
         forest = self._stored_forest(arrays)
         n_best = read_count(meta, "best_trees", forest.n_trees)
-        scores = read_numbers(arrays, "scores", len(self.scores))
-        others = read_scores(arrays, self.followed)
+        scores = read_numbers(arrays, "scores", self.shard.n_rows)[self.shard.rows]
+        others = self._read_followed(arrays)
         leaves = read_numbers(arrays, "best_leaves", int(forest.roots[n_best])) if "best_leaves" in arrays else None
 
         self.trees, self.scores, self.followed = forest.split(), scores, others
         best = self.trees[:n_best]
         return best if leaves is None else _with_values(best, leaves)
+
+    def _read_followed(self, arrays: Mapping[str, Array]) -> list[Array]:
+        both = list(zip(self.followed, self._followed_shards))
+        stored = read_scores(arrays, [np.empty(len(part) if shard is None else shard.n_rows) for part, shard in both])
+        return [scores if shard is None else scores[shard.rows] for scores, (_, shard) in zip(stored, both)]
 
     def _stored_forest(self, arrays: Mapping[str, Array]) -> Forest:
         trees = {name: arrays[name] for name in FOREST_ARRAYS}
@@ -157,13 +189,15 @@ class Boosting:
         forest.check()
         return forest
 
-    def _bin(self, counted: FeatureMatrix) -> BinnedRows:
+    def _bin(self) -> BinnedRows:
         """All rows, in bins of the values of the rows that count."""
-        X, rules, threads = self.X, self.rules, self.n_threads
+        X, rules, threads, counted, shard = self.X, self.rules, self.n_threads, self.X, self.shard
+        if self._counts is not None:
+            counted, shard = X[self._counts], shard.of_rows(self._counts)
         named = np.zeros(X.shape[1], dtype=np.bool_)
         named[list(rules.layout.categorical)] = True
-        edges = find_bin_edges(counted, rules.max_bins, rules.seed, threads, named)
-        return bin_bundled(X, edges, rules.layout, rules.seed, threads)
+        edges = find_bin_edges(counted, rules.max_bins, rules.seed, threads, named, shard)
+        return bin_bundled(X, edges, rules.layout, rules.seed, threads, self.shard)
 
     def add_tree(self) -> list[TreeArrays]:
         """Grow one tree and add it to the scores. Returns what any other scores must be given too.
@@ -178,7 +212,7 @@ class Boosting:
         self.target.begin(number)
         self._find_derivatives()
         allowed = draw_features(self.rules.sampling, self.X.shape[1], rng)
-        sample = self._that_count(self._draw_rows(rng))
+        sample = self._that_count(self._draw_rows(number))
         stream = stream_of(self.rules.seed, number) if self.rules.growth.extra_trees else None
         grown = self.grower.grow(self._gradients, self._hessians, sample, allowed, stream, self.split_weights)
         values = self._leaf_values(grown)
@@ -195,9 +229,6 @@ class Boosting:
         trees, changes = self._restore_dropped(dropped)
         self.trees = [*trees, tree]  # last and at once: wherever a step is interrupted, the trees are those before it
         return [tree, *changes]
-
-    def _make_grower(self) -> TreeGrower:
-        return TreeGrower(self.binned, self.rules.growth, self.n_threads)
 
     def _find_derivatives(self) -> None:
         """At the scores so far, for the next tree."""
@@ -280,14 +311,14 @@ class Boosting:
         return np.asarray(clip_to_constraints(tree, tree.value, signs)[grown.leaf_node])
 
     def _newton_values(self, grown: GrownTree, units: tuple[float, float]) -> Array:
-        sums = np.empty((len(grown.leaf_node), 2))
-        _sum_leaves(grown.rows, grown.leaf_start, self._gradients, self._hessians, *units, sums)
-        return self._steps_of(sums, grown)
+        totals = np.empty((len(grown.leaf_node), 2), np.int64)
+        _sum_leaves(grown.rows, grown.leaf_start, self._gradients, self._hessians, *units, totals)
+        return self._steps_of(self.shard.collective.sum(totals) / np.array(units), grown)
 
     def _steps_of(self, sums: Array, grown: GrownTree) -> Array:
         """The values of leaves with these sums (leaves, 2) of gradients and hessians."""
         if self.rules.step in ("mean", "tree"):
-            return np.asarray(np.negative(sums[:, 0]) / np.maximum(np.diff(grown.leaf_start), 1))  # an empty leaf: 0
+            return np.asarray(-sums[:, 0] / np.maximum(grown.size[grown.leaf_node], 1))  # an empty leaf: 0
         return newton_steps(sums, self.rules.growth.l2_regularization)
 
     def _exact_values(self, grown: GrownTree, values: Array) -> Array:
@@ -296,7 +327,7 @@ class Boosting:
             moved = self.scores.copy()
             _add_to_leaves(grown.rows, grown.leaf_start, values, moved)
             self.target.derivatives(moved, self._gradients, self._hessians)
-            units = _grids(self._gradients[grown.rows], self._hessians[grown.rows])
+            units = _grids(self._gradients[grown.rows], self._hessians[grown.rows], self.shard)
             change = self._newton_values(grown, units)
             values = values + change
             if np.abs(change).max(initial=0.0) <= 1e-10 * (1.0 + np.abs(values).max(initial=0.0)):
@@ -316,23 +347,24 @@ class Boosting:
         """(rows,) float32: what splits by gradients divide by; None where they divide by hessians."""
         if self.rules.growth.split_by != "gradients":
             return None
-        if weights is None or not weights.any():
+        if weights is None:
             return np.ones(self.X.shape[0], np.float32)
         return weights.astype(np.float32)
 
-    def _draw_rows(self, rng: np.random.Generator) -> Array | None:
+    def _draw_rows(self, tree: int) -> Array | None:
         """The rows of a tree, None for all. Where some count more than once, their derivatives and weights change."""
         sampling = self.rules.sampling
         if self._row_weights is not None and (sampling.bootstrap or sampling.goss is not None):
             self.split_weights = self._row_weights.copy()
-        return draw_rows(sampling, self.offsets, self._gradients, self._hessians, rng, self.split_weights)
+        derivatives = self._gradients, self._hessians
+        return draw_rows(sampling, self.shard, *derivatives, self.rules.seed, tree, self.split_weights)
 
     def _that_count(self, sample: Array | None) -> Array | None:
         """The rows of a sample whose weight is not 0, or the sample where it has none."""
         if self._counts is None:
             return sample
         rows = np.flatnonzero(self._counts) if sample is None else sample[self._counts[sample]]
-        return rows if len(rows) else sample
+        return rows if self.shard.total(len(rows)) else sample
 
     def _add_to_all(self, grown: GrownTree, tree: TreeArrays, scores: Array) -> None:
         """Add a tree to the scores of all rows, also of those that were not sampled."""
@@ -380,10 +412,11 @@ def refit_values(
             refuse_bad_derivatives(gradients, hessians)
         numbered = replace(tree, value=np.arange(len(tree.value), dtype=np.float64))
         leaf = Forest.join([numbered], 0.0, forest.n_features).scores(X, n_jobs=rules.n_jobs).astype(np.int64)
-        rows, sums = np.argsort(leaf, kind="stable"), np.zeros((len(tree.value), 2))
-        starts = np.searchsorted(leaf[rows], np.arange(len(sums) + 1))
-        _sum_leaves(rows, starts, gradients, hessians, *_grids(gradients, hessians), sums)
-        step = limit_step(newton_steps(sums, rules.growth.l2_regularization), rules) * (rules.learning_rate * share)
+        rows, totals = np.argsort(leaf, kind="stable"), np.zeros((len(tree.value), 2), np.int64)
+        starts, units = np.searchsorted(leaf[rows], np.arange(len(totals) + 1)), _grids(gradients, hessians)
+        _sum_leaves(rows, starts, gradients, hessians, *units, totals)
+        step = newton_steps(totals / np.array(units), rules.growth.l2_regularization)
+        step = limit_step(step, rules) * (rules.learning_rate * share)
         value = np.where(np.diff(starts) > 0, decay * tree.value + (1 - decay) * step, tree.value)
         value = clip_to_constraints(tree, value, rules.layout.signs)
         trees.append(replace(tree, value=value))
@@ -399,23 +432,25 @@ def checked_forest(trees: list[TreeArrays], start: float, n_features: int) -> Fo
     return forest
 
 
-def _grids(gradients: Array, hessians: Array) -> tuple[float, float]:
-    """Units per gradient and per hessian of exact sums over these rows."""
-    n = len(gradients)
-    return units_for(largest_size(gradients), n), units_for(largest_size(hessians), n)
+def _grids(gradients: Array, hessians: Array, shard: Shard | None = None) -> tuple[float, float]:
+    """Units per gradient and per hessian of exact sums over these rows, of all ranks."""
+    sizes, n = np.array([largest_size(gradients), largest_size(hessians)]), len(gradients)
+    if shard is not None:
+        sizes, n = shard.collective.largest(sizes), shard.total(n)
+    return units_for(float(sizes[0]), n), units_for(float(sizes[1]), n)
 
 
 @kernel
 def _sum_leaves(
-    rows: Array, leaf_start: Array, gradients: Array, hessians: Array, g_units: float, h_units: float, sums: Array
+    rows: Array, leaf_start: Array, gradients: Array, hessians: Array, g_units: float, h_units: float, totals: Array
 ) -> None:
-    """sums[leaf] = (gradient, hessian) of its rows, exactly, on grids of these units."""
-    for leaf in range(len(sums)):
+    """totals[leaf] = (gradient, hessian) of its rows, exactly, in units of these grids."""
+    for leaf in range(len(totals)):
         gradient, hessian = np.int64(0), np.int64(0)
         for k in range(leaf_start[leaf], leaf_start[leaf + 1]):
             gradient += on_grid(np.float64(gradients[rows[k]]), g_units)
             hessian += on_grid(np.float64(hessians[rows[k]]), h_units)
-        sums[leaf, 0], sums[leaf, 1] = gradient / g_units, hessian / h_units
+        totals[leaf, 0], totals[leaf, 1] = gradient, hessian
 
 
 @kernel

@@ -14,9 +14,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from podium._runtime.compiler import Array, kernel, readonly
+from podium.data.sharding.shard import Shard
 from podium.data.sparse import FeatureMatrix, is_sparse
+from podium.learners.trees.sharding.binning import gather_lists
 from podium.learners.trees.training import sparse
-from podium.learners.trees.training.binning import BinEdges, BinnedRows, FeatureLayout, bin_rows, draw_sample
+from podium.learners.trees.training.binning import (
+    BinEdges,
+    BinnedRows,
+    FeatureLayout,
+    bin_rows,
+    draw_sample,
+    whole_shard,
+)
 
 _SLOTS = 255  # of a column; the last one of a byte is for missing values
 _MOST_NON_DEFAULT = 0.5  # a feature that is outside its default bin more often is left alone
@@ -39,42 +48,68 @@ class LayoutRules:
     signs: tuple[int, ...] = ()  # one per feature; empty: all 0
 
 
-def bin_bundled(X: FeatureMatrix, edges: BinEdges, rules: LayoutRules, seed: int, n_jobs: int | None) -> BinnedRows:
+def bin_bundled(
+    X: FeatureMatrix,
+    edges: BinEdges,
+    rules: LayoutRules,
+    seed: int,
+    n_jobs: int | None,
+    shard: Shard | None = None,
+) -> BinnedRows:
     """Bin X, with bundles where they are wanted.
 
     They come from a sample of the rows. Where no collision is allowed, features that collide in some other row get
-    columns of their own: what is left collides nowhere.
+    columns of their own: what is left collides nowhere. Ranks decide it together, by the rows of all.
     """
-    groups = find_bundles(X, edges, rules, seed, n_jobs)
-    binned = bin_rows(X, edges, n_jobs, make_layout(groups, edges, rules))
+    shard = shard or whole_shard(X)
+    groups = find_bundles(X, edges, rules, seed, n_jobs, shard)
+    binned = bin_rows(X, edges, n_jobs, make_layout(groups, edges, rules), shard)
     if rules.max_conflicts > 0 or not binned.collides.any():
         return binned
     unharmed = [~binned.collides[members] for members, _ in groups]
     groups = [(members[mask], default[mask]) for (members, default), mask in zip(groups, unharmed) if mask.sum() > 1]
-    return bin_rows(X, edges, n_jobs, make_layout(groups, edges, rules))
+    return bin_rows(X, edges, n_jobs, make_layout(groups, edges, rules), shard)
 
 
-def find_bundles(X: FeatureMatrix, edges: BinEdges, rules: LayoutRules, seed: int, n_jobs: int | None) -> list[Bundle]:
+def find_bundles(
+    X: FeatureMatrix, edges: BinEdges, rules: LayoutRules, seed: int, n_jobs: int | None, shard: Shard | None = None
+) -> list[Bundle]:
     """Bundles of two features or more, where they are wanted."""
+    shard = shard or whole_shard(X)
     wanted = rules.bundle_features
     if wanted is None:
         wanted = is_sparse(X) or _is_nearly_sparse(edges)
     if not wanted:
         return []
     # A constant needs no column, and sparse data may have any number of them: there they go with a bundle.
-    candidates = np.flatnonzero(~edges.categorical & ~_miss_values(X) & ((edges.n_bins > 1) | is_sparse(X)))
+    misses_values = shard.any(_miss_values(X))
+    candidates = np.flatnonzero(~edges.categorical & ~misses_values & ((edges.n_bins > 1) | is_sparse(X)))
     if len(candidates) < 2:
         return []
-    sample = draw_sample(X, seed)
-    n = sample.shape[0]
-    most = _MOST_NON_DEFAULT * n
-    if is_sparse(sample):
-        features, default_bin, rows = sparse.find_non_default(sample, edges.upper, candidates, most)
-    else:
-        features, default_bin, rows = _find_non_default(bin_rows(sample, edges, n_jobs), candidates, most)
+    sample = draw_sample(X, seed, shard)
+    n = shard.total(sample.shape[0])
+    features, default_bin, rows = _rarely_non_default(sample, edges, candidates, n_jobs, shard, n)
     sizes = edges.n_bins[features].astype(np.int64) - 1
     groups = _group_exclusive(rows, sizes, n, int(rules.max_conflicts * n), by_column=is_sparse(X))
     return [(features[members], default_bin[members]) for members in groups if len(members) > 1]
+
+
+def _rarely_non_default(
+    sample: FeatureMatrix, edges: BinEdges, features: Array, n_jobs: int | None, shard: Shard, n: int
+) -> tuple[Array, Array, list[Array]]:
+    """The features that are outside their default bins in no more than half of n rows, these bins, and those rows."""
+    sum_ranks = shard.collective.sum
+    if is_sparse(sample):
+        default_bin, rows = sparse.find_non_default(sample, edges.upper, features)
+        lengths = sum_ranks(np.array([len(those) for those in rows], np.int64))
+    else:
+        columns = bin_rows(sample, edges, n_jobs).columns[features]
+        counts = sum_ranks(np.array([np.bincount(column, minlength=256) for column in columns], np.int64))
+        default_bin, lengths = counts.argmax(axis=1), n - counts.max(axis=1)
+        rows = [np.flatnonzero(column != b).astype(np.uint32) for column, b in zip(columns, default_bin)]
+    chosen = np.flatnonzero(lengths <= _MOST_NON_DEFAULT * n)
+    rows = gather_lists([rows[k] for k in chosen], sample.shape[0], shard.collective)
+    return features[chosen], default_bin[chosen], rows
 
 
 def _is_nearly_sparse(edges: BinEdges) -> bool:
@@ -117,18 +152,6 @@ def _miss_values(X: FeatureMatrix) -> Array:
     for start in range(0, len(X), 4096):
         missing |= np.isnan(X[start : start + 4096]).any(axis=0)
     return missing
-
-
-def _find_non_default(binned: BinnedRows, features: Array, most: float) -> tuple[Array, Array, list[Array]]:
-    """The features that are outside their most frequent bin in no more than `most` rows, that bin, and those rows."""
-    chosen, default_bin, non_default = [], [], []
-    for f in features.tolist():
-        counts = np.bincount(binned.columns[f])
-        if binned.n_rows - counts.max() <= most:
-            chosen.append(f)
-            default_bin.append(counts.argmax())
-            non_default.append(np.flatnonzero(binned.columns[f] != counts.argmax()).astype(np.uint32))
-    return np.array(chosen, dtype=np.int64), np.array(default_bin, dtype=np.int64), non_default
 
 
 @kernel

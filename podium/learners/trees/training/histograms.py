@@ -162,10 +162,14 @@ def add_shares(shares: Array, first: int, last: int, n_bins: Array, histogram: A
 
 
 @kernel
-def subtract_words(child: Array, parent: Array, first: int, last: int, n_slots: Array) -> None:
-    """In the columns of words first..last, leave of the parent what is not the child's."""
+def subtract_words(child: Array, parent: Array, before: int, first: int, last: int, n_slots: Array) -> None:
+    """In the columns of words first..last, leave of the parent what is not the child's.
+
+    before: columns that the histograms do not have, the first ones.
+    """
     for column in range(first * WORD, min(last * WORD, len(n_slots))):
-        taken, rest = child[column * STRIDE : (column + 1) * STRIDE], parent[column * STRIDE : (column + 1) * STRIDE]
+        slots = slice((column - before) * STRIDE, (column - before + 1) * STRIDE)
+        taken, rest = child[slots], parent[slots]
         for slot in range(n_slots[column]):
             rest[slot] -= taken[slot]
         rest[MISSING] -= taken[MISSING]

@@ -40,6 +40,7 @@ from podium.learners.trees.training.workspace import (
     Workspace,
     acquire_histogram,
     build_histogram,
+    column_of,
     evaluate_children,
     split_leaf,
 )
@@ -120,9 +121,10 @@ def _choose(
 
     Below -1: the histogram of leaf -2 - this is needed first.
     """
-    leaves.best[small], leaves.best[large] = best_feature(workspace.gains[small]), best_feature(workspace.gains[large])
+    set_best(workspace.gains, leaves, small, best_feature(workspace.gains[small]))
+    set_best(workspace.gains, leaves, large, best_feature(workspace.gains[large]))
     while limits.max_impurity <= 0.0 or impurity > limits.max_impurity:
-        leaf = _next_leaf(workspace.gains, leaves, small + 1, limits)
+        leaf = next_leaf(leaves.gain, leaves.depth, small + 1, limits)
         if leaf < 0:
             return leaf
         if leaves.histogram[leaf] < 0:
@@ -137,10 +139,15 @@ def _choose(
             acquire_histogram(workspace, leaves, small + 1, small + 1, leaf)
             return leaf
         workspace.gains[leaf, f] = split[GAIN]
-        leaves.best[leaf] = _count_features(
-            layout, stream, bins, workspace, limits, scales, largest, leaves, leaf, split
-        )
+        f = _count_features(layout, stream, bins, workspace, limits, scales, largest, leaves, leaf, split)
+        set_best(workspace.gains, leaves, leaf, f)
     return -ONE
+
+
+@kernel
+def set_best(gains: Array, leaves: Leaves, leaf: int, f: int) -> None:
+    """The best split of a leaf is on feature f; -1: there is none."""
+    leaves.best[leaf], leaves.gain[leaf] = f, gains[leaf, f] if f >= 0 else 0.0
 
 
 @kernel
@@ -161,37 +168,62 @@ def _find_split(
 
     The order of categories is left in the first row of `workspace.order`.
     """
-    column, n_bins, has_missing, node = f, bins.n_bins[f], bins.has_missing[f], leaves.node[leaf]
-    if layout is not None:
-        column = layout.column[f]
-    slots = workspace.histograms[leaves.histogram[leaf], column * STRIDE : (column + 1) * STRIDE]
-    rows, min_samples = workspace.sorted[leaves.start[leaf] : leaves.stop[leaf]], limits.min_samples
-    scratch, order, low, high = workspace.scratch[0], workspace.order[0], leaves.low[leaf], leaves.high[leaf]
+    column = f if layout is None else layout.column[f]
+    slots = column_of(workspace, leaves, leaf, column)
+    scratch, order, nothing = workspace.scratch[0], workspace.order[0], np.empty(0, np.int64)
+    about, min_samples = (leaves.node[leaf], leaves.low[leaf], leaves.high[leaf]), limits.min_samples
+    used = split_feature(layout, stream, bins, f, slots, about, nothing, min_samples, scales, scratch, order, split)
+    # No row has more than the largest hessian, so a heavy side has many rows: no need to count.
+    heavy = min(split[LEFT_HESSIAN], split[RIGHT_HESSIAN]) >= np.float64(min_samples) * largest
+    if min_samples <= 1 or heavy:
+        return used
     counts = np.zeros(MISSING + 1, np.int64)
-    leaf_bins, counted_bins, used, sign = slots, counts, n_bins + ZERO, 0.0
+    count_slots(bins.columns[column], workspace.sorted[leaves.start[leaf] : leaves.stop[leaf]], counts)
+    return split_feature(layout, stream, bins, f, slots, about, counts, min_samples, scales, scratch, order, split)
+
+
+@kernel
+def count_slots(slot_of_row: Array, rows: Array, counts: Array) -> None:
+    """Add to counts how many of the rows have each slot of a column."""
+    for k in range(len(rows)):
+        counts[slot_of_row[rows[k]]] += 1
+
+
+@kernel
+def split_feature(
+    layout: FeatureLayout | None,
+    stream: np.uint64 | None,
+    bins: Bins,
+    f: int,
+    slots: Array,
+    leaf: tuple[int, float, float],
+    counts: Array,
+    min_samples: int,
+    scales: Array,
+    scratch: Array,
+    order: Array,
+    split: Array,
+) -> int:
+    """Where the best split of one feature of a leaf lies; returns how many bins were ordered, of categories in `order`.
+
+    slots: of the feature's column; leaf: its node and the bounds of its value; counts: how many rows of the leaf have
+    each slot, and both sides must keep `min_samples` of them, or empty.
+    """
+    (node, low, high), n_bins, has_missing = leaf, bins.n_bins[f], bins.has_missing[f]
+    leaf_bins, counted, used, sign, only = slots, counts, n_bins + ZERO, 0.0, ALL_BINS
     if layout is not None:
-        sign, total = layout.signs[f], sum_slots(slots, bins.n_slots[column])
+        column, sign = layout.column[f], layout.signs[f]
         slot_range = layout.offset[f], layout.default_bin[f], layout.categorical[f], layout.smoothing[0]
-        used = read_bins(slots, total, slot_range, n_bins, scales, scratch, order)
+        used = read_bins(slots, sum_slots(slots, bins.n_slots[column]), slot_range, n_bins, scales, scratch, order)
         leaf_bins = scratch[STRIDE : 2 * STRIDE]
-    only = ALL_BINS
+        if len(counts):
+            counted = np.zeros(MISSING + 1, np.int64)
+            unbundle(counts, counts.sum(), layout.offset[f], layout.default_bin[f], n_bins, counted)
+            if layout.categorical[f]:
+                reorder(counted.copy(), order, used, counted)
     if stream is not None:
         only = draw_bin(leaf_bins, used, has_missing, stream, node, f)
-    for counted in range(2):  # first without counts
-        known = counted_bins if counted else counts[:0]
-        scan_bins(only, leaf_bins, used, has_missing, scales, known, min_samples, sign, low, high, split)
-        # No row has more than the largest hessian, so a heavy side has many rows: no need to count.
-        heavy = min(split[LEFT_HESSIAN], split[RIGHT_HESSIAN]) >= np.float64(min_samples) * largest
-        if counted or min_samples <= 1 or heavy:
-            break
-        slot_of_row = bins.columns[column]
-        for k in range(len(rows)):
-            counts[slot_of_row[rows[k]]] += 1
-        if layout is not None:
-            counted_bins = np.zeros(MISSING + 1, np.int64)
-            unbundle(counts, np.int64(len(rows)), layout.offset[f], layout.default_bin[f], n_bins, counted_bins)
-            if layout.categorical[f]:
-                reorder(counted_bins.copy(), order, used, counted_bins)
+    scan_bins(only, leaf_bins, used, has_missing, scales, counted, min_samples, sign, low, high, split)
     return int(used)
 
 
@@ -229,13 +261,16 @@ def _count_features(
 
 
 @kernel
-def _next_leaf(gains: Array, leaves: Leaves, count: int, limits: Limits) -> int:
-    """The leaf to split next: of the largest gain, or, level by level, of the least depth; -1 if none may be."""
-    chosen, best, depth = -1, limits.min_gain, leaves.depth
+def next_leaf(gains: Array, depth: Array, count: int, limits: Limits) -> int:
+    """The leaf to split next, of so many: of the largest gain, or, level by level, of the least depth; -1: none may be.
+
+    gains: of the best split of each leaf, 0 where there is none.
+    """
+    chosen, best = -1, limits.min_gain
     for leaf in range(count):
-        if leaves.best[leaf] < 0 or (limits.max_depth > 0 and depth[leaf] >= limits.max_depth):
+        if limits.max_depth > 0 and depth[leaf] >= limits.max_depth:
             continue
-        gain = gains[leaf, leaves.best[leaf]]
+        gain = gains[leaf]
         if gain <= limits.min_gain:
             continue
         higher = chosen >= 0 and limits.by_level and depth[leaf] < depth[chosen]
@@ -247,11 +282,16 @@ def _next_leaf(gains: Array, leaves: Leaves, count: int, limits: Limits) -> int:
 
 @kernel
 def _impurity_of_root(histogram: Array, n_bins: int, scales: Array, spread: tuple[float, float]) -> float:
-    """mean 1/2 (residual - mean)^2 over the rows; where splits are by hessians, as if these were 1."""
+    """`impurity_of` all rows that a histogram counts."""
     total = histogram[MISSING]
     for b in range(n_bins):
         total += histogram[b]
-    gradient = gradient_of(total) / scales[0]
+    return impurity_of(gradient_of(total) / scales[0], spread)
+
+
+@kernel
+def impurity_of(gradient: float, spread: tuple[float, float]) -> float:
+    """mean 1/2 (residual - mean)^2 over the rows; where splits are by hessians, as if these were 1."""
     squares, weight = spread
     impurity: float = (squares - gradient * gradient / weight) / (2.0 * weight)
     return impurity

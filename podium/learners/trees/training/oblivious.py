@@ -36,6 +36,7 @@ from podium.learners.trees.training.workspace import (
     Limits,
     Nodes,
     Workspace,
+    column_of,
     split_leaf,
     subtract_child,
 )
@@ -64,23 +65,25 @@ def grow_oblivious(
         for f in range(worker, len(allowed), workers):
             workspace.gains[0, f] = 0.0
             if allowed[f] and bins.n_bins[f] + bins.has_missing[f] > 1:
-                _find_level_split(layout, stream, bins, workspace, leaves, count, f, scales, worker, sums, split)
+                find_level_split(layout, stream, bins, workspace, leaves, count, f, scales, worker, sums, split)
                 workspace.gains[0, f] = split[GAIN]
         phase = barrier(shared, workers, phase)
         if worker == 0:
             f = best_feature(workspace.gains[0])
             shared[DECISION] = f if f >= 0 and workspace.gains[0, f] > limits.min_gain else -ONE
             if shared[DECISION] >= 0:
-                used = _find_level_split(layout, stream, bins, workspace, leaves, count, f, scales, worker, sums, split)
-                _write_level(layout, bins, workspace, nodes, leaves, count, f, used, split)
+                used = find_level_split(layout, stream, bins, workspace, leaves, count, f, scales, worker, sums, split)
+                sides = nodes.sides[leaves.node[0]]
+                fill_level(layout, bins, workspace, leaves, count, f, used, sides, split)
+                write_level(layout, nodes, leaves, count, f, sides)
         phase = barrier(shared, workers, phase)
         f = shared[DECISION]
         if f < 0:
             return count
         for leaf in range(count):
             if worker == 0:
-                sign = 0.0 if layout is None else layout.signs[f]
-                _evaluate_leaf(bins, workspace, nodes, leaves, leaf, scales, sign, split)
+                sides = nodes.sides[leaves.node[leaf]]
+                evaluate_leaf(layout, bins, workspace, leaves, leaf, f, sides, scales, split)
             phase = split_leaf(layout, bins, workspace, nodes, leaves, leaf, count + leaf, split, worker, phase)
             new = count + leaf
             if leaves.start[new] < leaves.stop[new]:  # the smaller child: its sibling has rows too
@@ -109,13 +112,12 @@ def _read_leaf(
     worker: int,
 ) -> Array:
     """The feature's bins in this leaf, which has rows, in the order in which they are split."""
-    histogram, order = workspace.histograms[leaves.histogram[leaf]], workspace.order[worker]
     leaf_bins: Array = workspace.scratch[worker, STRIDE : 2 * STRIDE]
     if layout is None:
-        leaf_bins = histogram[f * STRIDE : (f + 1) * STRIDE]
+        leaf_bins = column_of(workspace, leaves, leaf, f)
         return leaf_bins
-    column = layout.column[f]
-    slots = histogram[column * STRIDE : (column + 1) * STRIDE]
+    column, order = layout.column[f], workspace.order[worker]
+    slots = column_of(workspace, leaves, leaf, column)
     total = sum_slots(slots, bins.n_slots[column])
     unbundle(slots, total, layout.offset[f], layout.default_bin[f], bins.n_bins[f], leaf_bins)
     if layout.categorical[f]:
@@ -129,12 +131,12 @@ def _sum_leaves(workspace: Workspace, leaves: Leaves, count: int, column: int) -
     slots = np.zeros_like(workspace.histograms[0, :STRIDE])
     for leaf in range(count):
         if leaves.histogram[leaf] >= 0:
-            slots += workspace.histograms[leaves.histogram[leaf], column * STRIDE : (column + 1) * STRIDE]
+            slots += column_of(workspace, leaves, leaf, column)
     return slots
 
 
 @kernel
-def _find_level_split(
+def find_level_split(
     layout: FeatureLayout | None,
     stream: np.uint64 | None,
     bins: Bins,
@@ -192,19 +194,18 @@ def _find_level_split(
 
 
 @kernel
-def _write_level(
+def fill_level(
     layout: FeatureLayout | None,
     bins: Bins,
     workspace: Workspace,
-    nodes: Nodes,
     leaves: Leaves,
     count: int,
     f: int,
     used: int,
+    sides: Array,
     split: Array,
 ) -> None:
-    """Every leaf's node gets the split. Without missing values to learn from, they go to the heavier side."""
-    column = f if layout is None else layout.column[f]
+    """The side of every slot. Without missing values to learn from, they go to the heavier side."""
     if not bins.has_missing[f]:
         left_h, all_h = 0.0, 0.0
         for leaf in range(count):
@@ -215,24 +216,40 @@ def _write_level(
                 all_h += np.float64(hessian_of(leaf_bins[b]))
                 left_h += np.float64(hessian_of(leaf_bins[b])) if b <= split[BIN] else 0.0
         split[MISSING_LEFT] = 1.0 if 2.0 * left_h >= all_h else 0.0
-    for leaf in range(count):
-        node = leaves.node[leaf]
-        nodes.feature[node], nodes.column[node] = f, column
-        at, to_left, order = int(split[BIN]), split[MISSING_LEFT] > 0, workspace.order[0]
-        fill_sides(f, bins.n_bins[f], at, to_left, layout, order, used, nodes.sides[node])
+    at, to_left, order = int(split[BIN]), split[MISSING_LEFT] > 0, workspace.order[0]
+    fill_sides(f, bins.n_bins[f], at, to_left, layout, order, used, sides)
 
 
 @kernel
-def _evaluate_leaf(
-    bins: Bins, workspace: Workspace, nodes: Nodes, leaves: Leaves, leaf: int, scales: Array, sign: float, split: Array
+def write_level(layout: FeatureLayout | None, nodes: Nodes, leaves: Leaves, count: int, f: int, sides: Array) -> None:
+    """Every leaf's node gets the split."""
+    column = f if layout is None else layout.column[f]
+    for leaf in range(count):
+        node = leaves.node[leaf]
+        nodes.feature[node], nodes.column[node], nodes.sides[node] = f, column, sides
+
+
+@kernel
+def evaluate_leaf(
+    layout: FeatureLayout | None,
+    bins: Bins,
+    workspace: Workspace,
+    leaves: Leaves,
+    leaf: int,
+    f: int,
+    sides: Array,
+    scales: Array,
+    split: Array,
 ) -> None:
     """What the level's split gains in one leaf, and the middle of the values of its sides."""
     low, high, l2 = leaves.low[leaf], leaves.high[leaf], scales[2]
     if leaves.histogram[leaf] < 0:
         split[GAIN], split[MIDDLE] = 0.0, min(max(0.0, low), high)
         return
-    column, sides = nodes.column[leaves.node[leaf]], nodes.sides[leaves.node[leaf]]
-    slots = workspace.histograms[leaves.histogram[leaf], column * STRIDE : (column + 1) * STRIDE]
+    column, sign = f, 0.0
+    if layout is not None:
+        column, sign = layout.column[f], layout.signs[f]
+    slots = column_of(workspace, leaves, leaf, column)
     total = slots[MISSING]
     left = total if sides[MISSING] == 0 else np.int64(0)
     for slot in range(bins.n_slots[column]):

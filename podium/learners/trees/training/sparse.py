@@ -40,8 +40,8 @@ class SparseColumns:
         return [(values, self.n_rows - len(values)) for values in columns]
 
 
-def find_non_default(X: Any, upper: Array, features: Array, most: float) -> tuple[Array, Array, list[Array]]:
-    """The features that are outside the bin of 0 in no more than `most` rows, that bin, and those rows (uint32).
+def find_non_default(X: Any, upper: Array, features: Array) -> tuple[Array, list[Array]]:
+    """The bin of 0 of each of these features, and the rows (uint32) in which it is outside of it.
 
     upper: (all features, 255) the bin edges of bins, as in `BinEdges`. None of the features is categorical.
     """
@@ -51,8 +51,7 @@ def find_non_default(X: Any, upper: Array, features: Array, most: float) -> tupl
     _compare_bins(readonly(by_column.indptr), readonly(by_column.data), readonly(upper), zeros, is_non_default)
     rows = by_column.indices[is_non_default].astype(np.uint32)
     ends = np.concatenate([[0], np.cumsum(is_non_default)])[by_column.indptr]
-    chosen = features[np.diff(ends)[features] <= most]
-    return chosen, zeros[chosen].astype(np.int64), [rows[ends[f] : ends[f + 1]] for f in chosen]
+    return zeros[features].astype(np.int64), [rows[ends[f] : ends[f + 1]] for f in features]
 
 
 def bins_of_zero(upper: Array, categorical: Array) -> Array:

@@ -232,6 +232,7 @@ def scan_words(
     child: Array,
     parent: Array,
     sibling: bool,
+    before: int,
     first: int,
     last: int,
     n_slots: Array,
@@ -249,7 +250,7 @@ def scan_words(
 
     Each column is subtracted and scanned in one go, while its slots are in the innermost cache. Without layout, columns
     are features; what is None is not compiled. nodes: of the child and of the rest. bounds: least and largest value of
-    both, in units.
+    both, in units. before: columns that the histograms do not have, the first ones.
     """
     node, rest_node = nodes
     low, high, rest_low, rest_high = bounds
@@ -258,7 +259,7 @@ def scan_words(
         categorical, signs, smoothing = layout.categorical, layout.signs, layout.smoothing[0]
         free = low == rest_low == -np.inf and high == rest_high == np.inf
     for column in range(first * WORD, min(last * WORD, len(n_slots))):
-        slots = slice(column * STRIDE, (column + 1) * STRIDE)
+        slots = slice((column - before) * STRIDE, (column - before + 1) * STRIDE)
         child_slots, rest = child[slots], parent[slots]
         if sibling:
             for slot in range(n_slots[column]):

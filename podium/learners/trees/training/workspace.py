@@ -12,7 +12,7 @@ import numpy as np
 
 from podium._runtime.compiler import Array, kernel
 from podium.learners.trees.training.binning import MISSING, FeatureLayout
-from podium.learners.trees.training.histograms import add_rows, add_shares, clear_words, subtract_words
+from podium.learners.trees.training.histograms import STRIDE, add_rows, add_shares, clear_words, subtract_words
 from podium.learners.trees.training.partitioning import chunk_of, merge_partitions, partition_rows
 from podium.learners.trees.training.splitting import BIN, GAIN, MIDDLE, MISSING_LEFT, scan_words
 from podium.learners.trees.training.workers import barrier, next_chunk, reset_chunks
@@ -49,6 +49,7 @@ class Workspace(NamedTuple):
     heap: Array  # (features,) int64
     n_left: Array  # (workers, a cache line) int64: rows that go left, of a worker's part
     shared: Array  # barriers and decisions
+    before: int  # columns that the histograms do not have, the first ones: those of other ranks
 
 
 class Limits(NamedTuple):
@@ -75,14 +76,15 @@ class Nodes(NamedTuple):
 
 
 class Leaves(NamedTuple):
-    """The leaves so far: node, range of `sorted`, depth, the feature of the best split (-1: none), the number of
-    its histogram (-1: evicted), and the bounds of its value, in units."""
+    """The leaves so far: node, range of `sorted`, depth, the feature of the best split (-1: none) and its gain, the
+    number of the histogram (-1: evicted), and the bounds of the value, in units."""
 
     node: Array
     start: Array
     stop: Array
     depth: Array
     best: Array
+    gain: Array
     histogram: Array
     low: Array
     high: Array
@@ -111,7 +113,7 @@ def make_leaves(count: int, n_rows: int) -> Leaves:
     bounds = np.full(count, -np.inf), np.full(count, np.inf)
     histogram = np.full(count, -1, np.int64)
     histogram[0] = 0
-    return Leaves(node, start, stop, depth, np.full(count, -1, np.int64), histogram, *bounds)
+    return Leaves(node, start, stop, depth, np.full(count, -1, np.int64), np.zeros(count), histogram, *bounds)
 
 
 @kernel
@@ -134,16 +136,34 @@ def evaluate_children(
     number of the next barrier.
     """
     phase = build_histogram(bins, workspace, leaves, small, worker, phase)
-    low, high = _words_of(bins.rows.shape[1], worker, len(workspace.tiles))
+    words = words_of(0, bins.rows.shape[1], worker, len(workspace.tiles))
+    scan_children(layout, stream, bins, workspace, allowed, scales, leaves, small, large, words, worker)
+    return barrier(workspace.shared, len(workspace.tiles), phase)
+
+
+@kernel
+def scan_children(
+    layout: FeatureLayout | None,
+    stream: np.uint64 | None,
+    bins: Bins,
+    workspace: Workspace,
+    allowed: Array,
+    scales: Array,
+    leaves: Leaves,
+    small: int,
+    large: int,
+    words: tuple[int, int],
+    worker: int,
+) -> None:
+    """The gains of the features of a range of words; the histogram of the small leaf is complete."""
     scan_words(
         layout, stream, (leaves.node[small], leaves.node[large]),
         workspace.histograms[leaves.histogram[small]], workspace.histograms[leaves.histogram[large]], small != large,
-        low, high, bins.n_slots, bins.n_bins, bins.has_missing, allowed, scales,
+        workspace.before, words[0], words[1], bins.n_slots, bins.n_bins, bins.has_missing, allowed, scales,
         workspace.scratch[worker], workspace.order[worker],
         (leaves.low[small], leaves.high[small], leaves.low[large], leaves.high[large]),
         workspace.gains[small], workspace.gains[large],
     )  # fmt: skip
-    return barrier(workspace.shared, len(workspace.tiles), phase)
 
 
 @kernel
@@ -152,18 +172,18 @@ def subtract_child(
 ) -> int:
     """`evaluate_children` without gains."""
     phase = build_histogram(bins, workspace, leaves, small, worker, phase)
-    low, high = _words_of(bins.rows.shape[1], worker, len(workspace.tiles))
+    low, high = words_of(0, bins.rows.shape[1], worker, len(workspace.tiles))
     if small != large:
         child, parent = workspace.histograms[leaves.histogram[small]], workspace.histograms[leaves.histogram[large]]
-        subtract_words(child, parent, low, high, bins.n_slots)
+        subtract_words(child, parent, workspace.before, low, high, bins.n_slots)
     return barrier(workspace.shared, len(workspace.tiles), phase)
 
 
 @kernel
-def _words_of(words: int, worker: int, workers: int) -> tuple[int, int]:
-    """A worker's range of the words of a row: whole blocks of 16 features."""
-    low, high = chunk_of((words + 1) // 2, worker, workers)
-    return 2 * low, min(2 * high, words)
+def words_of(first: int, last: int, worker: int, workers: int) -> tuple[int, int]:
+    """A worker's range of these words of a row: whole blocks of 16 features."""
+    low, high = chunk_of((last - first + 1) // 2, worker, workers)
+    return first + 2 * low, min(first + 2 * high, last)
 
 
 @kernel
@@ -178,7 +198,7 @@ def build_histogram(bins: Bins, workspace: Workspace, leaves: Leaves, leaf: int,
         workspace.histograms[leaves.histogram[leaf]],
     )
     workers, words = len(workspace.tiles), bins.rows.shape[1]
-    low, high = _words_of(words, worker, workers)
+    low, high = words_of(0, words, worker, workers)
     by_rows = workers > 1 and len(index) >= _MANY_ROWS
     first, last, size, sums = low, high, len(index), histogram
     if by_rows:
@@ -199,6 +219,14 @@ def build_histogram(bins: Bins, workspace: Workspace, leaves: Leaves, leaf: int,
 
 
 @kernel
+def column_of(workspace: Workspace, leaves: Leaves, leaf: int, column: int) -> Array:
+    """The slots of a column in the histogram of a leaf."""
+    first = (column - workspace.before) * STRIDE
+    slots: Array = workspace.histograms[leaves.histogram[leaf], first : first + STRIDE]
+    return slots
+
+
+@kernel
 def acquire_histogram(workspace: Workspace, leaves: Leaves, count: int, leaf: int, but: int) -> None:
     """Give a leaf a free histogram of the pool, or evict that of the leaf, of `count`, with the smallest gain.
 
@@ -209,10 +237,8 @@ def acquire_histogram(workspace: Workspace, leaves: Leaves, count: int, leaf: in
         return
     evicted, least = -1, np.inf
     for other in range(count):
-        best = leaves.best[other]
-        gain = workspace.gains[other, best] if best >= 0 else -1.0
-        if leaves.histogram[other] >= 0 and other != but and gain < least:
-            evicted, least = other, gain
+        if leaves.histogram[other] >= 0 and other != but and leaves.gain[other] < least:
+            evicted, least = other, leaves.gain[other]
     leaves.histogram[leaf], leaves.histogram[evicted] = leaves.histogram[evicted], -1
 
 
@@ -233,31 +259,50 @@ def split_leaf(
 
     Returns the number of the next barrier.
     """
-    workers, node, start, stop = len(workspace.tiles), leaves.node[leaf], leaves.start[leaf], leaves.stop[leaf]
-    rows, partitioned = workspace.sorted[start:stop], workspace.partitioned[start:stop]
-    low, high = chunk_of(stop - start, worker, workers)
-    column, sides = bins.columns[nodes.column[node]], nodes.sides[node]
-    workspace.n_left[worker, 0] = partition_rows(rows[low:high], column, sides, partitioned[low:high])
-    phase = barrier(workspace.shared, workers, phase)
-    n_left = merge_partitions(partitioned, workspace.n_left, worker, workers, rows)
+    node = leaves.node[leaf]
+    n_left, phase = partition_leaf(
+        bins, workspace, leaves.start[leaf], leaves.stop[leaf], nodes.column[node], nodes.sides[node], worker, phase
+    )
     if worker == 0:
         sign = 0.0 if layout is None else layout.signs[nodes.feature[node]]
-        _write_split(nodes, leaves, leaf, new, n_left, sign, split)
-    return barrier(workspace.shared, workers, phase)
+        write_node(nodes, node, 2 * new - 1, n_left, split)
+        write_children(leaves, leaf, new, 2 * new - 1, n_left, 2 * n_left <= nodes.size[node], sign, split)
+    return barrier(workspace.shared, len(workspace.tiles), phase)
 
 
 @kernel
-def _write_split(nodes: Nodes, leaves: Leaves, leaf: int, new: int, n_left: int, sign: float, split: Array) -> None:
+def partition_leaf(
+    bins: Bins, workspace: Workspace, start: int, stop: int, column: int, sides: Array, worker: int, phase: int
+) -> tuple[int, int]:
+    """Partition a range of rows by the slots of a column; returns how many go left, and the next barrier.
+
+    Workers that go on must meet at that barrier before the rows are read.
+    """
+    workers, rows, partitioned = len(workspace.tiles), workspace.sorted[start:stop], workspace.partitioned[start:stop]
+    low, high = chunk_of(stop - start, worker, workers)
+    workspace.n_left[worker, 0] = partition_rows(rows[low:high], bins.columns[column], sides, partitioned[low:high])
+    phase = barrier(workspace.shared, workers, phase)
+    return merge_partitions(partitioned, workspace.n_left, worker, workers, rows), phase
+
+
+@kernel
+def write_node(nodes: Nodes, node: int, child: int, n_left: int, split: Array) -> None:
+    """The node is split, and its children are `child` and the next; so many of its rows go left."""
+    nodes.bin[node], nodes.missing_left[node] = int(split[BIN]), split[MISSING_LEFT] > 0
+    nodes.gain[node], nodes.left[node] = split[GAIN], child
+    nodes.size[child], nodes.size[child + 1] = n_left, nodes.size[node] - n_left
+
+
+@kernel
+def write_children(
+    leaves: Leaves, leaf: int, new: int, child: int, n_left: int, small_left: bool, sign: float, split: Array
+) -> None:
     """The new leaf takes the smaller child; the old one, which has the parent's histogram, becomes the larger.
 
     sign: 1 if the right child's values may not be below the left one's, -1 if not above.
     """
-    node, child, start, stop = leaves.node[leaf], 2 * new - 1, leaves.start[leaf], leaves.stop[leaf]
-    nodes.bin[node], nodes.missing_left[node] = int(split[BIN]), split[MISSING_LEFT] > 0
-    nodes.gain[node], nodes.left[node] = split[GAIN], child
+    start, stop = leaves.start[leaf], leaves.stop[leaf]
     middle = start + n_left
-    nodes.size[child], nodes.size[child + 1] = n_left, stop - middle
-    small_left = middle - start <= stop - middle
     if small_left:
         leaves.node[new], leaves.node[leaf] = child, child + 1
         leaves.start[new], leaves.stop[new], leaves.start[leaf] = start, middle, middle
@@ -267,7 +312,13 @@ def _write_split(nodes: Nodes, leaves: Leaves, leaf: int, new: int, n_left: int,
     leaves.depth[leaf] += 1
     leaves.depth[new] = leaves.depth[leaf]
     leaves.low[new], leaves.high[new] = leaves.low[leaf], leaves.high[leaf]
+    left, right = (new, leaf) if small_left else (leaf, new)
+    bound_values(leaves, left, right, sign, split)
+
+
+@kernel
+def bound_values(leaves: Leaves, left: int, right: int, sign: float, split: Array) -> None:
+    """Values on the two sides of a split on a feature with a sign may not pass the middle of theirs."""
     if sign != 0.0:
-        left, right = (new, leaf) if small_left else (leaf, new)
         below, above = (left, right) if sign > 0.0 else (right, left)
         leaves.high[below] = leaves.low[above] = split[MIDDLE]
