@@ -77,6 +77,13 @@ COMBINATIONS = {
     "splits by gradients": (podium.LambdaMART, {"split_by": "gradients", "monotone": {0: 1}}),
     "forest": (podium.RandomForest, {"min_samples_leaf": 2}),
     "mean steps": (podium.MART, {"step": "mean", "l2_regularization": 1.0, "min_gain": 0.01}),
+    "oblivious": (podium.MatrixNet, {"objective": "lambda", "max_depth": 4}),
+    "oblivious, leaves without rows": (podium.MatrixNet, {"objective": "ranknet", "max_depth": 6, "max_bins": 3}),
+    "oblivious, extra trees": (
+        podium.LambdaMART, {"growth": "oblivious", "extra_trees": True, "row_fraction": 0.7, "monotone": {0: 1}}),
+    "oblivious, categories and constraints": (
+        podium.MART, {"growth": "oblivious", "categorical": [3], "monotone": {1: -1}, "max_leaf_nodes": 16}),
+    "oblivious, by gradients": (podium.MART, {"growth": "oblivious", "split_by": "gradients", "max_leaf_nodes": 8}),
     "bins": (podium.LambdaMART, {"max_bins": 7, "l2_regularization": 3.0, "min_hessian": 0.5}),
 }  # fmt: skip
 
@@ -106,6 +113,7 @@ def test_sparse_rows_in_bundles(ranking, tmp_path, on_device, rng):
     model = check_equal_bytes(podium.LambdaMART, data, tmp_path, min_samples_leaf=3)
     assert model.bundles_
     check_equal_bytes(podium.MART, data, tmp_path, monotone={0: 1}, categorical=[12], max_bins=20)
+    check_equal_bytes(podium.MART, data, tmp_path, growth="oblivious", categorical=[12], max_bins=20)
 
 
 @needs_compiler
@@ -121,6 +129,7 @@ def test_histograms_of_very_many_rows(ranking, tmp_path, on_device, monkeypatch)
     for module in (trees, growing):
         monkeypatch.setattr(module, "WIDE_ROWS", 100)
     check_equal_bytes(podium.LambdaMART, ranking, tmp_path, categorical=[3])
+    check_equal_bytes(podium.LambdaMART, ranking, tmp_path, categorical=[3], growth="oblivious")
 
 
 @needs_compiler
@@ -214,7 +223,6 @@ class Memory:
 @pytest.mark.parametrize(
     ("parameters", "name"),
     [
-        ({"growth": "oblivious"}, "growth='oblivious'"),
         ({"step": "exact", "objective": "squared"}, "step='exact'"),
         ({"drop_rate": 0.1}, "drop_rate=0.1"),
         ({"max_impurity": 0.5}, "max_impurity=0.5"),

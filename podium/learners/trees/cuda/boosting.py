@@ -28,7 +28,6 @@ def why_refused(rules: BoostingRules, objective: DeviceObjective | None, is_whol
     refused = {
         "rows on several workers": not is_whole,
         "this objective": objective is None,
-        f"growth={growth.growth!r}": growth.growth not in ("leaf", "level"),
         f"step={rules.step!r}": rules.step not in ("newton", "mean"),
         f"drop_rate={rules.drop_rate:g}": rules.drop_rate > 0,
         f"max_impurity={growth.max_impurity:g}": growth.max_impurity > 0,
@@ -79,7 +78,7 @@ class CudaBoosting(Boosting):
         if hasattr(self, "grower"):
             return super().make_grower(growth, n_threads)
         self._splittable = None
-        if self.binned.layout is not None:
+        if self.binned.layout is not None and growth.growth != "oblivious":
             self._splittable = can_be_split(self.binned, growth.min_samples_leaf, self.shard)
         self._grower_here = _Grower(self._grow)
         return self._grower_here

@@ -17,7 +17,7 @@ from podium.learners.trees.cuda.arguments import structures
 THREADS = 512  # per block of the kernels of a tree
 BLOCKS_PER_PROCESSOR = 2
 SHARED_BYTES = 2 * 256 * 32 * 4 + 16 * 256  # a histogram of 32 columns; scratch memory of 16 warps
-_PARTS = ("common", "measure", "split", "grow", "leaves")
+_PARTS = ("common", "measure", "split", "grow", "oblivious", "leaves")
 _ON_GPU = """
 #define SPIN()
 __device__ unsigned int ADD_RELEASE(unsigned int* at, unsigned int value) {

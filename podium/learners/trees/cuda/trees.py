@@ -75,7 +75,10 @@ class TreeBuilder:
         if self.n > _MOST_ROWS:
             raise ValueError(f'device="cuda" takes up to {_MOST_ROWS:,} rows; got {self.n:,}.')
         self.is_wide = self.n >= WIDE_ROWS
-        self.most = max(2, min(rules.max_leaf_nodes, self.n // rules.min_samples_leaf))
+        if rules.growth == "oblivious":
+            self.most = 2 ** (rules.max_leaf_nodes.bit_length() - 1)
+        else:  # no more leaves than rows can fill
+            self.most = max(2, min(rules.max_leaf_nodes, self.n // rules.min_samples_leaf))
         self._kernels = device.kernels(tree_source(self.is_wide), True)
         self._arrays = {"bins": bins, **self._features(n_slots), **self._memory()}
         self.scores = self._arrays["scores"] = device.upload(scores)
@@ -176,7 +179,12 @@ class TreeBuilder:
         drawn = None if sample is None else device.upload(sample.astype(np.uint32))
         split_weights = None if weights is None else device.upload(np.asarray(weights, np.float32))
         device.write(np.asarray(allowed, np.uint8), self._arrays["allowed"])
-        even = weights is not None and len(np.unique(weights if sample is None else weights[sample])) == 1
+        is_oblivious = self.rules.growth == "oblivious"
+        even = (
+            not is_oblivious
+            and weights is not None
+            and len(np.unique(weights if sample is None else weights[sample])) == 1
+        )
         self._write_arguments(
             {
                 "sample": 0 if drawn is None else device.address(drawn),
@@ -188,7 +196,8 @@ class TreeBuilder:
         )
         for array in (self._outputs, self._arrays["histograms"]):
             device.clear(array)
-        for name, shared in (("measure", 0), ("grow", SHARED_BYTES), ("sum_leaves", 0)):
+        growth = "grow_oblivious" if is_oblivious else "grow"
+        for name, shared in (("measure", 0), (growth, SHARED_BYTES), ("sum_leaves", 0)):
             self._launch(name, shared)
         buffer = device.download(self._outputs)
         state = buffer[: STATE.itemsize].view(STATE)[0]
@@ -220,7 +229,7 @@ class TreeBuilder:
             out[name] = buffer[at : at + count * np.dtype(kind).itemsize].view(kind)
         count, ratio = int(state["count"]), state["scales"][1] / state["scales"][0]
         nodes = 2 * count - 1
-        order = np.lexsort((out["leaf_stop"][:count], out["leaf_start"][:count]))
+        order = leaves_in_order(out["node_left"], out["leaf_node"][:count])
         grown = GrownTree(
             feature=out["node_feature"][:nodes],
             bin=out["node_bin"][:nodes].astype(np.uint8),
@@ -239,6 +248,19 @@ class TreeBuilder:
         )
         sums = out["leaf_sums"].reshape(-1, 2)[order] / state["units"]
         return grown, sums
+
+
+def leaves_in_order(left: np.ndarray, leaf_node: np.ndarray) -> np.ndarray:
+    """The leaves from left to right: in the order of their rows, also of those without any."""
+    number, order, waiting = dict(zip(leaf_node.tolist(), range(len(leaf_node)))), [], [0]
+    children = left.tolist()
+    while waiting:
+        node = waiting.pop()
+        if children[node] == node:
+            order.append(number[node])
+        else:
+            waiting += [children[node] + 1, children[node]]
+    return np.array(order, np.int64)
 
 
 def refuse_bad_state(state: Any) -> None:

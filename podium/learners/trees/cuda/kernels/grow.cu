@@ -304,17 +304,18 @@ __device__ void fill_sides(const Feature& feature, const Split& split, const u8*
 }
 
 // The rows of a leaf, those that go left before those that go right, both in their order: from one buffer to the other.
-// Each block has a chunk of the rows. Returns how many go left; -1, and nothing has moved, if a side would have too few.
-__device__ __noinline__ i64 partition(const Tree& t, int leaf) {
+// Each block has a chunk of the rows. Returns how many go left; -1, and nothing has moved, if a side would have fewer than
+// `least`.
+__device__ __noinline__ i64 partition(const Tree& t, int leaf, int f, const Split& split, i64 least) {
     __shared__ u8 sides[SLOTS];
     __shared__ i64 numbers[32];
     __shared__ int of_warps[32];
-    int f = t.state->feature, node = t.leaf_node[leaf];
+    int node = t.leaf_node[leaf];
     i64 start = t.leaf_start[leaf], n = t.leaf_stop[leaf] - start, column = t.column[f];
     const u32* from = rows_of(t, leaf) + start;
     u32* to = (t.leaf_other[leaf] ? t.rows : t.other) + start;
     i64 first = chunk_start(n, blockIdx.x, gridDim.x), last = chunk_start(n, blockIdx.x + 1, gridDim.x), left = 0;
-    fill_sides(feature_of(t, f), t.splits[leaf * t.n_features + f], t.order, sides);
+    fill_sides(feature_of(t, f), split, t.order, sides);
     if (blockIdx.x == 0)
         for (int slot = threadIdx.x; slot < SLOTS; slot += blockDim.x) t.node_sides[(i64)node * SLOTS + slot] = sides[slot];
     #pragma unroll 4
@@ -329,7 +330,7 @@ __device__ __noinline__ i64 partition(const Tree& t, int leaf) {
     }
     both = block_sum(both, numbers);
     i64 before = both & 0xffffffffll, all = both >> 32;
-    if (t.min_samples > 1 && (all < t.min_samples || n - all < t.min_samples)) return -1;
+    if (all < least || n - all < least) return -1;
     for (i64 base = first; base < last; base += blockDim.x) {
         i64 k = base + threadIdx.x;
         u32 row = k < last ? from[k] : 0;
@@ -348,9 +349,8 @@ __device__ __noinline__ i64 partition(const Tree& t, int leaf) {
 }
 
 // The new leaf takes the smaller child; the old one, which has the parent's histogram, becomes the larger. One thread.
-__device__ void write_split(const Tree& t, int leaf, int count, i64 n_left) {
-    int node = t.leaf_node[leaf], child = 2 * count - 1, f = t.state->feature;
-    Split split = t.splits[leaf * t.n_features + f];
+__device__ void write_split(const Tree& t, int leaf, int count, i64 n_left, int f, const Split& split) {
+    int node = t.leaf_node[leaf], child = 2 * count - 1;
     t.node_feature[node] = f;
     t.node_column[node] = t.column[f];
     t.node_bin[node] = split.bin;
@@ -376,8 +376,8 @@ __device__ void write_split(const Tree& t, int leaf, int count, i64 n_left) {
     t.leaf_high[count] = t.leaf_high[leaf];
     t.leaf_other[leaf] = !t.leaf_other[leaf];
     t.leaf_other[count] = t.leaf_other[leaf];
-    t.leaf_histogram[count] = t.state->next_histogram;
-    t.state->next_histogram += 1;
+    t.leaf_histogram[count] = -1;
+    if (t.leaf_stop[count] > t.leaf_start[count]) t.leaf_histogram[count] = t.state->next_histogram++;
     double sign = t.signs[f];
     if (sign != 0.0) {
         int left = small_left ? count : leaf, right = small_left ? leaf : count;
@@ -447,15 +447,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) grow(const Tree* argume
             choose(t, count, small, large);
         });
         int leaf = t.state->leaf;
-        i64 n_left = -1;
-        while (leaf >= 0 && (n_left = partition(t, leaf)) < 0) {
+        i64 n_left = -1, least = t.min_samples > 1 ? t.min_samples : 0;
+        int f = t.state->feature;
+        while (leaf >= 0 && (n_left = partition(t, leaf, f, t.splits[leaf * t.n_features + f], least)) < 0) {
             count_leaf(t, leaf, count);
             leaf = t.state->leaf;
+            f = t.state->feature;
         }
         if (leaf < 0) break;
         bool is_last = count + 1 == t.most;
         grid_barrier(t.barrier, [&] {
-            if (threadIdx.x == 0) write_split(t, leaf, count, n_left);
+            if (threadIdx.x == 0) write_split(t, leaf, count, n_left, f, t.splits[leaf * t.n_features + f]);
         });
         small = count;
         large = leaf;
