@@ -92,6 +92,13 @@ CONFIGS = (
     Config("extra trees", settings=LIGHTGBM, growth=GrowthRules(extra_trees=True)),
     Config("categories and constraints", layout=LayoutRules(categorical=(4, 7), signs=(1, -1)), settings=LIGHTGBM),
     Config("splits by gradients", settings=LIGHTGBM, growth=GrowthRules(split_by="gradients"), weighted=True),
+    Config("oblivious", settings=LIGHTGBM, growth=GrowthRules(growth="oblivious", max_leaf_nodes=64)),
+    Config(
+        "oblivious, categories and constraints",
+        "squared",
+        growth=GrowthRules(growth="oblivious", max_leaf_nodes=32),
+        layout=LayoutRules(categorical=(4, 7), signs=(1, -1)),
+    ),
 )  # fmt: skip
 
 
@@ -523,7 +530,11 @@ def main() -> None:
         equal, total = compare_cases(options.cases, gpu, options.data.split(","))
         share = f"{equal} of {total} equal"
         report(
-            "forests on the GPU, 20 configurations x 3 data sets", "digests of the CPU's", share, "all", equal == total
+            f"forests on the GPU, {len(CONFIGS)} configurations x 3 data sets",
+            "digests of the CPU's",
+            share,
+            "all",
+            equal == total,
         )
         index = json.loads((options.cases / "cases.json").read_text())
         seconds = index["large"]["trees"]["LambdaMART"]["seconds"]

@@ -42,7 +42,7 @@ from podium.models.frame.resolving import AutoParameters
 from podium.models.frame.scoring import RowScorer, Scorer
 from podium.models.frame.taking_pairs import check_takes_pairs, read_pairs
 from podium.models.frame.transforms import Queries, one_query, same_transforms
-from podium.models.trees.devices import device_parameter, learner_on
+from podium.models.trees.devices import device_parameter, learner_on, scores_on
 from podium.models.trees.exact_sums import exact_sums_parameter, is_rounded, rounding_of, trained_forest
 from podium.models.trees.parameters import (
     BOOSTED_SPACE,
@@ -306,13 +306,17 @@ class BoostedTrees(BinParameter, SeedParameter, AutoParameters, TreeAttributes, 
     def largest_score(self) -> float:
         return float(self.forest_.largest_score)
 
-    def predict(self, X: Any, qid: Any = None, *, n_trees: int | None = None) -> np.ndarray:
-        """One score per row, by the first `n_trees` trees or by all. A transform within the query needs `qid`."""
-        if n_trees is None:
+    def predict(self, X: Any, qid: Any = None, *, n_trees: int | None = None, device: str = "cpu") -> np.ndarray:
+        """One score per row, by the first `n_trees` trees or by all, on the "cpu" or with the same bits on "cuda".
+
+        A transform within the query needs `qid`.
+        """
+        if n_trees is None and device == "cpu":
             return super().predict(X, qid)
         refuse_number_as_qid(qid)
         rows, queries = self.checked_rows(X, qid)
-        scores = self.forest_.scores(self.columns(rows, queries), self._check_trees(n_trees), self.n_jobs)
+        trees = None if n_trees is None else self._check_trees(n_trees)
+        scores = scores_on(device, self.forest_, self.columns(rows, queries), trees, self.n_jobs)
         return finite_scores(self.with_init(scores, rows, queries), type(self).__name__)
 
     def staged_predict(self, X: Any, qid: Any = None) -> Iterator[np.ndarray]:

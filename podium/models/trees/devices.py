@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from podium._runtime.words import check_choice
 from podium.models.frame.parameters import parameter
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    from podium.learners.trees.scoring.forest import Forest
     from podium.learners.trees.training.boosting import Boosting, BoostingRules
+
+DEVICES = ("cpu", "cuda", "auto")
 
 
 def device_parameter() -> Any:
@@ -16,7 +22,7 @@ def device_parameter() -> Any:
         "cpu",
         'Where trees are grown: on the "cpu", on an NVIDIA GPU ("cuda", extra `gpu`) with the same bytes, or "auto", '
         "on a GPU if there is one that does all that is asked. It is not saved.",
-        choices=("cpu", "cuda", "auto"),
+        choices=DEVICES,
     )
 
 
@@ -45,3 +51,20 @@ def _why_refused(rules: BoostingRules, objective: Any, is_whole: bool) -> str | 
     from podium.learners.trees.cuda.boosting import why_refused
 
     return why_refused(rules, objective, is_whole)
+
+
+def scores_on(device: str, forest: Forest, X: Any, n_trees: int | None, n_jobs: int | None) -> np.ndarray:
+    """The scores of a forest, on the CPU or on a GPU."""
+    check_choice("predict: device", device, DEVICES)
+    if device == "cpu":
+        return forest.scores(X, n_trees, n_jobs)
+    from podium.learners.trees.cuda.device import NoGPU, why_not
+
+    missing = why_not()
+    if missing and device == "auto":
+        return forest.scores(X, n_trees, n_jobs)
+    if missing:
+        raise NoGPU(missing)
+    from podium.learners.trees.cuda.scoring import forest_scores
+
+    return forest_scores(forest, X, n_trees)

@@ -11,7 +11,7 @@ import pytest
 from cuda_on_host import COMPILER, Host
 
 import podium
-from podium.learners.trees.cuda import boosting, device, trees
+from podium.learners.trees.cuda import boosting, device, scoring, trees
 from podium.learners.trees.training import growing
 from podium.objectives import Lambda, parse_objective
 
@@ -24,7 +24,8 @@ def on_device(monkeypatch):
     """device="cuda" is the GPU, or kernels run by the CPU."""
     if not ON_GPU:
         monkeypatch.setattr(device, "why_not", lambda: None)
-        monkeypatch.setattr(boosting, "Gpu", Host)
+        for module in (boosting, scoring):
+            monkeypatch.setattr(module, "Gpu", Host)
 
 
 @pytest.fixture
@@ -168,6 +169,33 @@ def test_the_reason_for_a_tree_without_splits_is_the_same(on_device, rng):
             model.fit(X, y, qid=np.zeros(40, int))
         messages.append([str(one.message) for one in caught])
     assert messages[0] == messages[1]
+
+
+@needs_compiler
+@pytest.mark.parametrize("parameters", [{}, {"categorical": [3]}, {"growth": "oblivious"}, {"transform": ("zscore",)}])
+def test_scores_have_the_bits_of_the_cpu(parameters, ranking, on_device, monkeypatch):
+    X, y, qid = ranking
+    base = podium.MART(n_estimators=2, max_leaf_nodes=3).fit(X[:, :5], y, qid=qid)
+    model = podium.LambdaMART(n_estimators=6, max_leaf_nodes=8, init=base, **parameters).fit(X, y, qid=qid)
+    monkeypatch.setattr(scoring, "_BLOCK_BYTES", 2_000)
+    for n_trees in (None, 0, 3):
+        expected = model.predict(X, qid, n_trees=n_trees)
+        np.testing.assert_array_equal(model.predict(X, qid, n_trees=n_trees, device="cuda"), expected)
+    with pytest.raises(ValueError, match="device"):
+        model.predict(X, qid, device="cudo")
+
+
+@needs_compiler
+def test_scores_of_sparse_rows_have_the_bits_of_the_cpu(on_device, rng):
+    from scipy.sparse import random_array
+
+    X, y, qid = (
+        random_array((200, 30), density=0.1, rng=rng, format="csr"),
+        rng.integers(0, 3, 200),
+        np.arange(200) // 20,
+    )
+    model = podium.MART(n_estimators=4, min_samples_leaf=2).fit(X, y, qid=qid)
+    np.testing.assert_array_equal(model.predict(X, device="cuda"), model.predict(X))
 
 
 # --- objectives ------------------------------------------------------------------------------------------------------
