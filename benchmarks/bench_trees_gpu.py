@@ -230,6 +230,21 @@ def boost(data: Data, config: Config, engine: Any, n_trees: int) -> list[TreeArr
     return trees
 
 
+class Timed:
+    """An engine, and when each tree began and the last one ended."""
+
+    def __init__(self, engine: Any) -> None:
+        self.engine, self.edges, self.begun = engine, engine.edges, list[float]()
+        self.grow, self.add = engine.grow, engine.add
+
+    def derive(self) -> None:
+        self.begun.append(time.perf_counter())
+        self.engine.derive()
+
+    def seconds(self) -> np.ndarray:
+        return np.diff([*self.begun, time.perf_counter()])
+
+
 class OnCpu:
     def __init__(self, binned: BinnedRows, config: Config, target: Any, scores: np.ndarray) -> None:
         from podium.learners.trees.training.growing import TreeGrower
@@ -245,9 +260,9 @@ class OnCpu:
         from podium.learners.trees.training.boosting import _sum_leaves
 
         grown = self.grower.grow(self.g, self.h, sample, allowed, stream, weights)
-        sums = np.empty((len(grown.leaf_node), 2))
-        _sum_leaves(grown.rows, grown.leaf_start, self.g, self.h, *grown.units, sums)
-        return grown, sums
+        totals = np.empty((len(grown.leaf_node), 2), np.int64)
+        _sum_leaves(grown.rows, grown.leaf_start, self.g, self.h, *grown.units, totals)
+        return grown, totals / np.array(grown.units)
 
     def add(self, grown: GrownTree, tree: TreeArrays) -> None:
         from podium.learners.trees.training.boosting import _add_to_leaves
@@ -310,9 +325,9 @@ def write_cases(folder: Path) -> None:
             meta = {"source": device.source, "numbers": dict(device.numbers), "per_row": device.per_row, "start": start}
             meta |= {"doubles": device.doubles_per_row, "n_queries": device.n_queries}
             engine = OnCpu(binned, config, target, start_scores(data, config, start))
-            begin = time.perf_counter()
-            trees = boost(data, config, engine, N_TREES)
-            seconds = (time.perf_counter() - begin) / N_TREES
+            timed = Timed(engine)
+            trees = boost(data, config, timed, N_TREES)
+            seconds = float(timed.seconds().min())
             found = digest_forest(trees, data.n_features)
             index[data.name]["trees"][config.name] = {"digest": found, "seconds": seconds}
             extra: dict[str, np.ndarray] = {}
@@ -335,7 +350,7 @@ def read_case(folder: Path, data: Data, config: Config) -> tuple[CudaObjective, 
     return CudaObjective(meta["source"], arrays, meta["numbers"], *shape), meta["start"], forest
 
 
-def compare_cases(folder: Path, gpu: Any, names: list[str]) -> tuple[int, int]:
+def compare_cases(folder: Path, gpu: Any, names: list[str], configs: str) -> tuple[int, int]:
     """(configurations with the CPU's bytes, all)."""
     index, equal, total = json.loads((folder / "cases.json").read_text()), 0, 0
     import cupy
@@ -344,7 +359,7 @@ def compare_cases(folder: Path, gpu: Any, names: list[str]) -> tuple[int, int]:
         bins, known = make_slices(cupy, data), index[data.name]
         if digest(bins.get()) != known["bins"] or digest(make_offsets(data)) != known["offsets"]:
             raise SystemExit(f"{data.name}: the bins are not those of the cases")
-        for config in CONFIGS:
+        for config in (config for config in CONFIGS if configs in config.name):
             objective, start, forest = read_case(folder, data, config)
             engine = OnGpu(gpu, data, config, bins, objective, start_scores(data, config, start))
             trees, want = boost(data, config, engine, N_TREES), known["trees"][config.name]["digest"]
@@ -438,21 +453,10 @@ def measure(gpu: Any, n: int, leaves: int, n_trees: int, bins: Any, data: Data) 
     before = cupy.get_default_memory_pool().total_bytes()
     config = Config("time", settings=LIGHTGBM, growth=GrowthRules(leaves))
     engine = OnGpu(gpu, data, config, bins, objective, np.zeros(n))
-    times = []
-
-    class Timed:
-        edges = engine.edges
-
-        def derive(self) -> None:
-            times.append(time.perf_counter())
-            engine.derive()
-
-        grow, add = staticmethod(engine.grow), staticmethod(engine.add)
-
-    trees = boost(data, config, Timed(), n_trees)
+    timed = Timed(engine)
+    trees = boost(data, config, timed, n_trees)
     gpu.download(engine.builder.scores[:1])
-    times.append(time.perf_counter())
-    steps = np.diff(times[2:]) * 1e3
+    steps = timed.seconds()[1:] * 1e3
     result = {
         "ms": float(np.median(steps)),
         "worst": float(steps.max()),
@@ -504,7 +508,9 @@ def main() -> None:
     parser.add_argument("--cases", type=Path)
     parser.add_argument("--out", type=Path, help="the file whose last section is written")
     parser.add_argument("--data", default=",".join(data.name for data in DATA), help="of the cases, which data")
+    parser.add_argument("--configs", default="", help="of the cases, those with this in their names")
     parser.add_argument("--sizes", default="240000x31,1000000x31,1000000x255,10000000x31")
+    parser.add_argument("--commit", default=commit_of(Path(__file__).parent), help="where this is no checkout")
     options = parser.parse_args()
     if options.write_cases:
         return write_cases(options.write_cases)
@@ -527,7 +533,7 @@ def main() -> None:
     report("first training ever on a GPU, compiling", "", f"{first:.1f} s", "under 15 s", first < 15)
     beside: dict[tuple[int, int], str] = {}
     if options.cases:
-        equal, total = compare_cases(options.cases, gpu, options.data.split(","))
+        equal, total = compare_cases(options.cases, gpu, options.data.split(","), options.configs)
         share = f"{equal} of {total} equal"
         report(
             f"forests on the GPU, {len(CONFIGS)} configurations x 3 data sets",
@@ -570,16 +576,16 @@ def main() -> None:
         cupy.get_default_memory_pool().free_all_blocks()
     print(bars_line(rows))
     if options.out:
-        write_results(options.out, rows)
+        write_results(options.out, rows, options.commit)
 
 
-def write_results(path: Path, rows: list[Row]) -> None:
+def write_results(path: Path, rows: list[Row], commit: str) -> None:
     """As the last section of the file; the nets' benchmark writes what is before it."""
     import cupy
 
     name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
     wrote = f"`benchmarks/bench_trees_gpu.py --out` wrote this on {name}, CuPy {cupy.__version__}."
-    about = f"Commit {commit_of(Path(__file__).parent)}. {bars_line(rows)}."
+    about = f"Commit {commit}. {bars_line(rows)}."
     before = path.read_text(encoding="utf-8").split(SECTION)[0].rstrip() if path.exists() else "# Benchmarks on a GPU"
     path.write_text(f"{before}\n\n{SECTION}\n\n{wrote}\n\n{about}\n\n{table_of(rows)}\n", encoding="utf-8")
 

@@ -307,10 +307,7 @@ class BoostedTrees(BinParameter, SeedParameter, AutoParameters, TreeAttributes, 
         return float(self.forest_.largest_score)
 
     def predict(self, X: Any, qid: Any = None, *, n_trees: int | None = None, device: str = "cpu") -> np.ndarray:
-        """One score per row, by the first `n_trees` trees or by all, on the "cpu" or with the same bits on "cuda".
-
-        A transform within the query needs `qid`.
-        """
+        """One score per row, by `n_trees` trees or all, on "cpu" or "cuda". A transform within the query needs `qid`."""
         if n_trees is None and device == "cpu":
             return super().predict(X, qid)
         refuse_number_as_qid(qid)
