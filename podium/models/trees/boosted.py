@@ -307,7 +307,7 @@ class BoostedTrees(BinParameter, SeedParameter, AutoParameters, TreeAttributes, 
         return float(self.forest_.largest_score)
 
     def predict(self, X: Any, qid: Any = None, *, n_trees: int | None = None, device: str = "cpu") -> np.ndarray:
-        """One score per row, by `n_trees` trees or all, on "cpu" or "cuda". A transform within the query needs `qid`."""
+        """One score per row, by `n_trees` trees or all, on "cpu" or "cuda". Transforms within queries need `qid`."""
         if n_trees is None and device == "cpu":
             return super().predict(X, qid)
         refuse_number_as_qid(qid)
