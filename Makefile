@@ -11,7 +11,7 @@ PYTHON_TESTS := tests/metrics/test_laws.py tests/metrics/test_worked_numbers.py 
 # Those that a newer Python can change: threads, and what they share.
 NEWER_TESTS := $(addprefix tests/_runtime/,test_once.py test_memo.py test_threads.py) $(addprefix tests/search/,test_concurrency.py retrieval/test_terms.py)
 
-.PHONY: demo test test-bounds test-python test-newer test-wheel docs test-docs explore lint bench clean
+.PHONY: demo test test-bounds test-gpu test-python test-newer test-wheel docs test-docs explore lint bench clean
 .DELETE_ON_ERROR:
 
 demo: .venv/installed-demo
@@ -24,6 +24,11 @@ test: .venv/installed-dev
 # Indices checked in compiled code. Kernels that were compiled without the checks must not be reused: another cache.
 test-bounds: .venv/installed-dev
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/.venv/kernels-bounds $(BIN)/python -m pytest $(BOUNDS_TESTS) $(PYTEST_ARGUMENTS)
+
+# Trees on the GPU of this machine, against the CPU: the laws over combinations, and files compared.
+test-gpu: .venv/installed-dev
+	$(BIN)/python -m pip install --quiet --editable '.[gpu]'
+	PODIUM_TEST_DEVICE=cuda $(BIN)/python -m pytest tests/learners/trees/test_cuda.py $(PYTEST_ARGUMENTS)
 
 # Kernels run as Python. numpy warns of integers that wrap around, as those of random numbers are meant to.
 test-python: .venv/installed-dev

@@ -247,7 +247,9 @@ def main() -> None:
     if options.out:
         head = f"# Benchmarks on a GPU\n\n`benchmarks/bench_net_gpu.py --out` wrote this on {machine}.\n\n"
         about = f"Commit {commit_of(Path(__file__).parent)}. {bars_line(rows)}.\n\n"
-        Path(options.out).write_text(f"{head}{about}{table_of(rows)}\n", encoding="utf-8")
+        path = Path(options.out)  # whose later sections others write
+        later = path.read_text(encoding="utf-8").partition("\n## ")[1:] if path.exists() else ()
+        path.write_text(f"{head}{about}{table_of(rows)}\n{''.join(later)}", encoding="utf-8")
 
 
 if __name__ == "__main__":

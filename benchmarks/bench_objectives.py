@@ -67,15 +67,16 @@ def plain_lambdas(
                 hessians[j] += change * rho * (1.0 - rho)
 
 
-@numba.njit(nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+@numba.njit(nogil=True, error_model="numpy")
 def rows_alone(n_queries: int, n: int, cutoff: int, arrays: np.ndarray) -> None:
     """Only the pair rows of Podium, over lists that are in order already."""
     scores, powers, gains, weights = arrays[0], arrays[1], arrays[2], arrays[3]
-    row, pulls, curves = arrays[4], arrays[5], arrays[6]
+    row, pulls, curves, row_pulls, row_curves = arrays[4], arrays[5], arrays[6], arrays[7], arrays[8]
     for _ in range(n_queries):
         for i in range(n - 1, max(n - 1 - cutoff, 0), -1):
             additive_row(i, gains, weights, row)
-            logistic_row(False, i, scores, powers, row, pulls, curves, np.float32(1.0), np.float32(0.0))
+            one, zero = np.float32(1.0), np.float32(0.0)
+            logistic_row(False, i, scores, powers, row, pulls, curves, row_pulls, row_curves, one, zero)
 
 
 def lambda_rivals(
@@ -86,7 +87,7 @@ def lambda_rivals(
     form, n = bound.form, int(np.diff(offsets)[0])
     g, h = np.empty((2, len(scores)), dtype=np.float32)
     plain_g, plain_h = np.empty((2, len(scores)))
-    rng, arrays = np.random.default_rng(1), np.zeros((7, n + BLOCK), dtype=np.float32)
+    rng, arrays = np.random.default_rng(1), np.zeros((9, n + BLOCK), dtype=np.float32)
     arrays[0, :n], arrays[2, :n] = np.sort(rng.standard_normal(n)), 2.0 ** rng.integers(0, 5, n) - 1
     arrays[1], arrays[3, :n] = np.exp(arrays[0]), form.table[n - 1 :: -1]
 

@@ -53,6 +53,11 @@ def inlined_kernel(function: Function) -> Function:
     return _compile(function, {"fastmath": _REGROUPED, "inline": "always"})
 
 
+def copied_kernel(function: Function) -> Function:
+    """A `kernel` copied into its callers, with its sums in their order."""
+    return _compile(function, {"inline": "always"})
+
+
 def bare_kernel(function: Function) -> Function:
     """Compile a serial kernel that counts no references to arrays, and so may make no array; views of arrays are fine.
 

@@ -114,7 +114,8 @@ def _smooth_queries(
 
     Documents stay in the order of their rows: this frame only needs each pair once.
     """
-    (scores, gains, query_weights, offsets), (single, row, gradient_sums, hessian_sums, _) = lists, workspace
+    scores, gains, query_weights, offsets = lists
+    single, row, gradient_sums, hessian_sums, _, row_gradients, row_hessians = workspace
     steps, places = np.zeros_like(single), np.arange(len(single)).astype(np.uint32)
     for k in range(len(queries)):
         start, stop = offsets[queries[k]], offsets[queries[k] + 1]
@@ -126,11 +127,11 @@ def _smooth_queries(
         load_scores(query_scores, places[:n], query_scores.max(), alpha, False, workspace)
         for i in range(1, n):
             _fill_row(i, row)
-            formula_row(LOGISTIC, i, i, single, row, gradient_sums, hessian_sums)
+            formula_row(LOGISTIC, i, i, single, row, gradient_sums, hessian_sums, row_gradients, row_hessians)
         _price_steps(gains[start:stop], gradient_sums, hessian_sums, steps)
         for i in range(1, n):
             _step_row(i, steps, row)
-            formula_row(BELL, i, i, single, row, gradient_sums, hessian_sums)
+            formula_row(BELL, i, i, single, row, gradient_sums, hessian_sums, row_gradients, row_hessians)
         first = alpha * query_weights[queries[k]]
         store_derivatives(places[:n], first, first * alpha, workspace, gradients[start:stop], hessians[start:stop])
 

@@ -22,6 +22,7 @@ from podium._runtime.threads import over_queries
 from podium.data.sharding.shard import Shard
 
 if TYPE_CHECKING:
+    from podium.objectives.cuda.form import CudaObjective
     from podium.objectives.device import DeviceObjective
 
 NORMALIZATIONS = ("lightgbm", "xgboost")  # of lambdas, per query
@@ -226,6 +227,10 @@ class BoundObjective:
 
     def on_device(self) -> DeviceObjective | None:
         """The gradients at the current iteration for another device; None: they are computed on the host only."""
+        return None
+
+    def on_cuda(self) -> CudaObjective | None:
+        """The derivatives as a kernel for an NVIDIA GPU, with the bits of `run`; None: there is no such kernel."""
         return None
 
     def _document_weights(self) -> dict[str, Array]:

@@ -11,7 +11,6 @@ of the rows). It is held fixed in the derivative, so the loss is `sum |dZ| log(1
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +18,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from podium._runtime.compiler import Array, fast_kernel, kernel, readonly
+from podium._runtime.compiler import Array, kernel, readonly
+from podium._runtime.numeric.portable import log2_64
 from podium._runtime.words import check_choice
 from podium.metrics.base import Metric
 from podium.metrics.closed_forms import ADDITIVE, FormArrays
@@ -35,6 +35,8 @@ from podium.objectives.base import (
     check_positive,
     refuse_negative_labels,
 )
+from podium.objectives.cuda.form import CudaObjective
+from podium.objectives.cuda.lambdas import cuda_lambdas
 from podium.objectives.device import DeviceObjective, PaddedLists, differences
 from podium.objectives.kernels import (
     BLOCK,
@@ -48,7 +50,7 @@ from podium.objectives.kernels import (
 )
 from podium.objectives.pair_losses import FLATTEST, LOGISTIC, pair_arrays, pair_slopes
 from podium.objectives.pairwise import pair_factors
-from podium.objectives.rankings import longest_of, order_by_label, order_of, place_queries, rows_of
+from podium.objectives.rankings import SHORT_TOP, longest_of, order_by_label, order_of, place_queries, rows_of
 from podium.objectives.swap_deltas import (
     DROPS,
     DeltaWorkspace,
@@ -63,6 +65,7 @@ from podium.objectives.swap_deltas import (
     ranks_of,
 )
 
+_LONGEST_SORTED = 10_000  # documents of a list that a warp of a GPU sorts, by as many comparisons as their square
 _NEAREST = 0.01  # LightGBM's and XGBoost's, so that equal scores do not divide by 0
 
 # sigma, whether pairs and queries are normalised, the factor of the hessians
@@ -167,6 +170,16 @@ class BoundLambda(BoundObjective, of=Lambda):
         queries = {"weight": self.query_weights, "scale": form.scales}
         return DeviceObjective.of(lambda_gradients, rows, queries, settings, table)
 
+    def on_cuda(self) -> CudaObjective | None:
+        """Of metrics that have a closed form."""
+        form = self.form
+        if form is None or (form.cutoff > SHORT_TOP and self.data.longest > _LONGEST_SORTED):
+            return None
+        sigma, normalised, hessian_factor = self._options
+        return cuda_lambdas(
+            form, sigma, normalised, hessian_factor, self.data.offsets, self.query_weights, self.data.weights
+        )
+
     def work(self, lengths: Array) -> Array:
         if self.form is None:  # Python holds the interpreter lock: one thread
             return np.zeros_like(lengths)
@@ -203,7 +216,7 @@ class BoundLambda(BoundObjective, of=Lambda):
         places = order_of(scores)
         ranked = self.labels[start:stop][places[::-1]]
         workspace, total, divided = make_pair_workspace(n), 0.0, self._options[1] and bool(np.ptp(scores) > 0)
-        single, row, _, _, exact = workspace
+        single, row, exact = workspace[0], workspace[1], workspace[4]
         powers, (nearest, inverse) = np.zeros_like(single), _distances(self._options, divided)
         if n > 1:
             load_scores(scores, places, float(scores.max()), self._options[0], True, workspace)
@@ -301,7 +314,7 @@ def _changes(metric: Metric, probe: Array) -> bool:
 # --- kernels -----------------------------------------------------------------------------------------------------
 
 
-@fast_kernel
+@kernel
 def _lambda_queries(
     closed: int | None,
     weights: Array | None,
@@ -329,7 +342,7 @@ def _lambda_queries(
     """
     cutoff, values, table, table_starts, scales = form
     offsets = lists[2]
-    single, row, gradient_sums, hessian_sums, exact = workspace
+    single, row, gradient_sums, hessian_sums, exact, row_gradients, row_hessians = workspace
     gains, place_weights, one, two, three, four = delta_workspace
     for k in range(len(queries)):
         query = queries[k]
@@ -363,10 +376,16 @@ def _lambda_queries(
                     load_powers(i + 1, single[i], single, powers)
                 if options[1]:
                     total += float(
-                        logistic_row(True, i, single, powers, row, gradient_sums, hessian_sums, nearest, inverse)
-                    )
+                        logistic_row(
+                            True, i, single, powers, row, gradient_sums, hessian_sums, row_gradients, row_hessians,
+                            nearest, inverse,
+                        )
+                    )  # fmt: skip
                 else:
-                    logistic_row(False, i, single, powers, row, gradient_sums, hessian_sums, nearest, inverse)
+                    logistic_row(
+                        False, i, single, powers, row, gradient_sums, hessian_sums, row_gradients, row_hessians,
+                        nearest, inverse,
+                    )  # fmt: skip
         _close_query(query, places, scales[query], total, options, lists, workspace, gradients, hessians, costs)
 
 
@@ -378,16 +397,22 @@ def _least(scores: Array) -> float:
     return least
 
 
-@fast_kernel
+@kernel
 def _metric_row(
     normalised: bool, i: int, workspace: PairWorkspace, powers: Array, nearest: np.float32, inverse: np.float32
 ) -> float:
     """One row of `_lambda_queries`, for swap deltas that came from Python."""
-    scores, row, gradient_sums, hessian_sums, _ = workspace
+    scores, row, gradient_sums, hessian_sums, _, row_gradients, row_hessians = workspace
     load_powers(i + 1, scores[i], scores, powers)
     if normalised:
-        return float(logistic_row(True, i, scores, powers, row, gradient_sums, hessian_sums, nearest, inverse))
-    logistic_row(False, i, scores, powers, row, gradient_sums, hessian_sums, nearest, inverse)
+        return float(
+            logistic_row(
+                True, i, scores, powers, row, gradient_sums, hessian_sums, row_gradients, row_hessians, nearest, inverse
+            )
+        )
+    logistic_row(
+        False, i, scores, powers, row, gradient_sums, hessian_sums, row_gradients, row_hessians, nearest, inverse
+    )
     return 0.0
 
 
@@ -402,7 +427,7 @@ def _distances(options: Options, divided: bool) -> tuple[np.float32, np.float32]
     return np.float32(1.0), np.float32(0.0)
 
 
-@fast_kernel
+@kernel
 def _weigh_row(i: int, places: Array, weights: Array, row: Array) -> None:
     """Multiply a row by the documents' weights."""
     weight = weights[places[i]]
@@ -413,7 +438,7 @@ def _weigh_row(i: int, places: Array, weights: Array, row: Array) -> None:
 @kernel
 def _query_factor(lambdas: float) -> float:
     """What everything of a normalised query is multiplied by: lambdas is twice the sum of those of its pairs."""
-    return math.log2(1.0 + lambdas) / lambdas if lambdas > 0.0 else 1.0
+    return log2_64(1.0 + lambdas) / lambdas if lambdas > 0.0 else 1.0
 
 
 @kernel

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from podium._runtime.compiler import fast_kernel, inlined_kernel, kernel
+from podium._runtime.compiler import copied_kernel, kernel
+from podium._runtime.numeric.portable import exp64
 
 LOGISTIC, EVEN, HINGE, SQUARED_HINGE, EXPONENTIAL, BELL = range(6)
 
@@ -80,7 +81,7 @@ def pair_cost(loss: int, o: float) -> float:
 
 @kernel
 def sigmoid(x: float) -> float:
-    return 1.0 / (1.0 + math.exp(-x)) if x > -700.0 else 0.0
+    return 1.0 / (1.0 + exp64(-x)) if x > -700.0 else 0.0
 
 
 @kernel
@@ -92,7 +93,7 @@ def softplus(x: float) -> float:
 # --- float32, in loops that vectorise --------------------------------------------------------------------------------
 
 
-@fast_kernel
+@kernel
 def exp32(x: np.float32) -> np.float32:
     """`e^x` in float32 for |x| <= 87, with relative error 2e-7: `2^k` by the exponent bits, `2^f` by a polynomial.
 
@@ -108,24 +109,24 @@ def exp32(x: np.float32) -> np.float32:
     return p * _I4(biased << _I4(23)).view(np.float32)
 
 
-@fast_kernel
+@kernel
 def _exp_down(x: np.float32) -> np.float32:
     return exp32(max(x, _F4(-87.0)))
 
 
-@fast_kernel
+@kernel
 def _sigmoids(o: np.float32) -> tuple[np.float32, np.float32]:
     rise = exp32(min(max(o, _F4(-FLATTEST)), _F4(FLATTEST)))
     rho = _ONE / (_ONE + rise)
     return rho, rho * rise  # 1 - rho, without the difference of two numbers near 1
 
 
-@fast_kernel
+@kernel
 def _where(condition: bool, yes: np.float32, no: np.float32) -> np.float32:
     return yes if condition else no
 
 
-_pair_terms = inlined_kernel(pair_terms)
+_pair_terms = copied_kernel(pair_terms)
 
 
 @kernel
@@ -150,6 +151,6 @@ def pair_terms64(loss: int, o: float) -> tuple[float, float]:
     return np.float64(slope), np.float64(bend)
 
 
-@inlined_kernel
+@copied_kernel
 def pair_terms32(loss: int, o: np.float32) -> tuple[np.float32, np.float32]:
     return _pair_terms(loss, o, _exp_down, _sigmoids, _where)

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from podium._runtime.compiler import Array, fast_kernel, kernel, readonly
+from podium._runtime.compiler import Array, kernel, readonly
 from podium.objectives.base import (
     BoundLabels,
     BoundObjective,
@@ -28,6 +28,7 @@ from podium.objectives.base import (
     check_fraction,
     check_positive,
 )
+from podium.objectives.cuda.form import CudaObjective
 from podium.objectives.device import DeviceObjective, PaddedLists, differences
 from podium.objectives.kernels import (
     BLOCK,
@@ -173,6 +174,14 @@ class BoundPairwise(BoundObjective, of=PairwiseObjective):
         settings = {"loss": kind.pair_loss, "slope": float(kind.slope), "even": bool(kind.even_pairs)}
         return DeviceObjective.of(pair_gradients, rows, {"weight": self.query_weights}, settings)
 
+    def on_cuda(self) -> CudaObjective:
+        arrays = {"order": self.order.places, "worse": self.order.worse, "offsets": self.offsets}
+        arrays |= {"query_weights": self.query_weights, **self._document_weights()}
+        kind = self.objective
+        choices = f"#define LOSS {kind.pair_loss}\n#define TIES {int(kind.even_pairs)}\n"
+        weighted = f"#define WEIGHTED {int(len(self.data.weights) > 0)}\n"
+        return CudaObjective(choices + weighted + _PAIRS_CUDA, arrays, {"sigma": float(kind.slope)}, self.n_queries)
+
     def work(self, lengths: Array) -> Array:
         return np.asarray(lengths + lengths * lengths // 32)
 
@@ -195,6 +204,71 @@ def pair_gradients(scores: Any, lists: PaddedLists, loss: int, slope: float, eve
     if even:
         slopes += lists.both(jnp.where(sign == 0.0, pair_slopes(EVEN, o), 0.0))
     return -slope * (lists.pair_weights * slopes).sum(axis=2)
+
+
+# On an NVIDIA GPU: `_pair_queries` by a warp.
+_PAIRS_CUDA = r"""
+// (-dC/do, d2C/do2), as `pair_terms`.
+__device__ float2 pair_terms(int loss, float o) {
+    if (loss == 2) { float inside = o < 1.0f ? 1.0f : 0.0f; return make_float2(inside, inside); }
+    if (loss == 3) {
+        float gap = o < 1.0f ? 1.0f - o : 0.0f, inside = o < 1.0f ? 1.0f : 0.0f;
+        return make_float2(gap + gap, inside + inside);
+    }
+    if (loss == 4) {
+        float x = -o < 60.0f ? -o : 60.0f, cost = exp32(x > -87.0f ? x : -87.0f);
+        return make_float2(cost, cost);
+    }
+    float rise = exp32(flat(o)), rho = 1.0f / (1.0f + rise), rest = rho * rise;
+    return make_float2(loss == 1 ? rho - 0.5f : rho, rho * rest);
+}
+
+// The pairs of document i with documents first .. last - 1.
+__device__ void pair_row(
+    const Objective& o, const Query& q, const unsigned int* order, i64 start, int loss, int i, int first, int last
+) {
+    float score = q.single[i], gradient_sum = 0.0f, hessian_sum = 0.0f;
+    for (int j = lane_of(); j < last; j += 32) {
+        if (j < first) continue;
+        float distance = score - q.single[j], weight = 1.0f;
+#if WEIGHTED
+        weight = (float)(o.document_weight[start + order[i]] * o.document_weight[start + order[j]]);
+#endif
+        float2 terms = pair_terms(loss, weight > 0.0f ? distance : -distance);
+        float gradient = weight * terms.x, hessian = fabsf(weight) * terms.y;
+        q.gradient_sums[j] -= gradient;
+        q.hessian_sums[j] += hessian;
+        gradient_sum += gradient;
+        hessian_sum += hessian;
+    }
+    gradient_sum = fold(gradient_sum);
+    hessian_sum = fold(hessian_sum);
+    __syncwarp();
+    if (lane_of() == 0) { q.gradient_sums[i] += gradient_sum; q.hessian_sums[i] += hessian_sum; }
+    __syncwarp();
+}
+
+extern "C" __global__ void derivatives(const Objective* objective) {
+    const Objective o = *objective;
+    i64 warps = blockDim.x >> 5, all = gridDim.x * warps;
+    for (i64 number = blockIdx.x * warps + (threadIdx.x >> 5); number < o.n_queries; number += all) {
+        Query q = query_of(o, o.offsets, number);
+        if (q.n < 2) { write_zeros(q); continue; }
+        i64 start = o.offsets[number];
+        const unsigned int* order = o.order + start;
+        double least = FARTHEST * 1e270;
+        for (int k = lane_of(); k < q.n; k += 32) least = -q.scores[k] < least ? -q.scores[k] : least;
+        load_scores(q, order, -warp_least(least), o.sigma);
+        for (int i = 1; i < q.n; i++) {
+            int count = (int)o.worse[start + i];
+            if (count > 0) pair_row(o, q, order, start, LOSS, i, 0, count);
+            if (TIES && count < i) pair_row(o, q, order, start, 1, i, count, i);
+        }
+        double scale = o.query_weights[number] * o.sigma;
+        store_derivatives(q, order, scale, scale * o.sigma);
+    }
+}
+"""
 
 
 def pair_factors(data: BoundLabels, order: LabelOrder, exponent: float) -> Array:
@@ -223,7 +297,7 @@ def _sum_pairs(places: Array, worse: Array, weights: Array, offsets: Array, sums
             run += weight
 
 
-@fast_kernel
+@kernel
 def _weigh_pairs(i: int, first: int, last: int, start: int, places: Array, weights: Array, row: Array) -> None:
     """Weights of the pairs of i with documents first .. last - 1; 0 before them and to the end of the block."""
     for j in range(first):
@@ -239,7 +313,7 @@ def _weigh_pairs(i: int, first: int, last: int, start: int, places: Array, weigh
         row[j] = np.float32(weight * weights[start + places[j]])
 
 
-@fast_kernel
+@kernel
 def _pair_queries(
     settings: Settings, lists: Lists, queries: Array, workspace: PairWorkspace, gradients: Array, hessians: Array
 ) -> None:
@@ -248,7 +322,7 @@ def _pair_queries(
     scores (n,) float64; gradients, hessians (n,) float32. Two loops over pairs at most, O(longest) memory.
     """
     (loss, sigma, ties), (scores, places, worse, weights, query_weights, offsets) = settings, lists
-    single, row, gradient_sums, hessian_sums, _ = workspace
+    single, row, gradient_sums, hessian_sums, _, row_gradients, row_hessians = workspace
     turns = 2 if ties else 1
     for k in range(len(queries)):
         start, stop = offsets[queries[k]], offsets[queries[k] + 1]
@@ -267,7 +341,8 @@ def _pair_queries(
                 if turns > 1 or len(weights) > 0 or last != filled:
                     _weigh_pairs(i, first, last, start, documents, weights, row)
                     filled = last
-                pair_row(loss if turn == 0 else EVEN, i, last, single, row, gradient_sums, hessian_sums)
+                kind = loss if turn == 0 else EVEN
+                pair_row(kind, i, last, single, row, gradient_sums, hessian_sums, row_gradients, row_hessians)
         scale = query_weights[queries[k]] * sigma
         store_derivatives(documents, scale, scale * sigma, workspace, gradients[start:stop], hessians[start:stop])
 
@@ -276,7 +351,7 @@ def _pair_queries(
 def _pair_costs(settings: Settings, lists: Lists, queries: Array, workspace: PairWorkspace, costs: Array) -> None:
     """costs[q] = sum over pairs of w C(o), times the query's weight."""
     (loss, sigma, ties), (scores, places, worse, weights, query_weights, offsets) = settings, lists
-    _, row, _, _, exact = workspace
+    row, exact = workspace[1], workspace[4]
     for k in range(len(queries)):
         start, stop, total = offsets[queries[k]], offsets[queries[k] + 1], 0.0
         documents, query_scores = places[start:stop], scores[start:stop]

@@ -20,6 +20,7 @@ import numpy as np
 
 from podium._runtime.compiler import Array, kernel, readonly
 from podium.objectives.base import BoundLabels, BoundObjective, Lists, Objective, Outputs, check_positive
+from podium.objectives.cuda.form import CudaObjective
 from podium.objectives.device import DeviceObjective, PaddedLists
 from podium.objectives.pair_losses import sigmoid, softplus
 
@@ -136,6 +137,10 @@ class BoundSquared(BoundPointwise, of=Squared):
         rows = {"label": self.labels, "row_weight": self.row_weights}
         return DeviceObjective.of(squared_gradients, rows, {})
 
+    def on_cuda(self) -> CudaObjective:
+        arrays = {"labels": self.labels, "row_weights": self.row_weights}
+        return CudaObjective(_SQUARED_CUDA, arrays, {}, self.n_queries, per_row=True)
+
 
 class BoundThresholds(BoundPointwise):
     """Documents between thresholds: `lower` and `upper` of each, infinite where there is none."""
@@ -179,6 +184,10 @@ class BoundThresholds(BoundPointwise):
         rows = {"lower": self.lower, "upper": self.upper, "row_weight": self.row_weights}
         return DeviceObjective.of(threshold_gradients, rows, {}, {"slope": float(self.slope)})
 
+    def on_cuda(self) -> CudaObjective:
+        arrays = {"lower": self.lower, "upper": self.upper, "row_weights": self.row_weights}
+        return CudaObjective(_THRESHOLDS_CUDA, arrays, {"slope": float(self.slope)}, self.n_queries, per_row=True)
+
 
 def _sum_classes(classes: Array, data: BoundLabels, n_classes: int) -> Array:
     """The weight of each class, the same for any order of rows."""
@@ -202,6 +211,57 @@ def threshold_gradients(scores: Any, lists: PaddedLists, slope: float) -> Any:
     down, up = sigmoid(slope * (scores - lists.rows["upper"])), sigmoid(slope * (lists.rows["lower"] - scores))
     return lists.rows["row_weight"] * slope * (down - up)
 
+
+# --- on an NVIDIA GPU --------------------------------------------------------------------------------------------
+
+_SQUARED_CUDA = r"""
+extern "C" __global__ void derivatives(const Objective* objective) {
+    const Objective o = *objective;
+    for (i64 row = blockIdx.x * (i64)blockDim.x + threadIdx.x; row < o.n; row += (i64)gridDim.x * blockDim.x) {
+        o.gradients[row] = (float)(o.row_weights[row] * (o.scores[row] - o.labels[row]));
+        o.hessians[row] = (float)o.row_weights[row];
+    }
+}
+"""
+
+_THRESHOLDS_CUDA = r"""
+__device__ double sigmoid(double x) { return x > -700.0 ? 1.0 / (1.0 + exp64(-x)) : 0.0; }
+
+extern "C" __global__ void derivatives(const Objective* objective) {
+    const Objective o = *objective;
+    for (i64 row = blockIdx.x * (i64)blockDim.x + threadIdx.x; row < o.n; row += (i64)gridDim.x * blockDim.x) {
+        double down = sigmoid(o.slope * (o.scores[row] - o.upper[row]));
+        double up = sigmoid(o.slope * (o.lower[row] - o.scores[row]));
+        double second = down * (1.0 - down) + up * (1.0 - up);
+        o.gradients[row] = (float)(o.row_weights[row] * o.slope * (down - up));
+        o.hessians[row] = (float)(o.row_weights[row] * o.slope * o.slope * second);
+    }
+}
+"""
+
+# The running mean is one chain of operations: one lane makes it.
+_CENTRED_CUDA = r"""
+extern "C" __global__ void derivatives(const Objective* objective) {
+    const Objective o = *objective;
+    int warps = blockDim.x >> 5;
+    for (i64 q = blockIdx.x * (i64)warps + (threadIdx.x >> 5); q < o.n_queries; q += (i64)gridDim.x * warps) {
+        double mean = 0.0, total = 0.0;
+        if (lane_of() == 0)
+            for (i64 row = o.offsets[q]; row < o.offsets[q + 1]; row++) {
+                double weight = o.row_weights[row];
+                total += weight;
+                if (total > 0.0) mean += (o.scores[row] - o.labels[row] - mean) * (weight / total);
+            }
+        mean = __shfl_sync(FULL, mean, 0);
+        total = __shfl_sync(FULL, total, 0);
+        for (i64 row = o.offsets[q] + lane_of(); row < o.offsets[q + 1]; row += 32) {
+            double weight = o.row_weights[row], share = total > 0.0 ? weight / total : 1.0;
+            o.gradients[row] = (float)(weight * (o.scores[row] - o.labels[row] - mean));
+            o.hessians[row] = (float)(weight * (1.0 - share));
+        }
+    }
+}
+"""
 
 # --- kernels -----------------------------------------------------------------------------------------------------
 
@@ -265,6 +325,10 @@ class BoundQueryRMSE(BoundPointwise, of=QueryRMSE):
     def on_device(self) -> DeviceObjective:
         rows = {"label": self.labels, "row_weight": self.row_weights}
         return DeviceObjective.of(centred_gradients, rows, {})
+
+    def on_cuda(self) -> CudaObjective:
+        arrays = {"labels": self.labels, "row_weights": self.row_weights, "offsets": self.offsets}
+        return CudaObjective(_CENTRED_CUDA, arrays, {}, self.n_queries)
 
 
 def centred_gradients(scores: Any, lists: PaddedLists) -> Any:

@@ -14,7 +14,7 @@ from podium._runtime.threads import over_queries
 from podium.metrics.sorting import SortWorkspace, make_sort_workspace, sort_places
 from podium.objectives.base import BoundLabels
 
-_SHORT_TOP = 32  # up to so many places, picking them out beats sorting the list
+SHORT_TOP = 32  # up to so many places, picking them out beats sorting the list
 
 
 class LabelOrder(NamedTuple):
@@ -72,7 +72,7 @@ def place_queries(scores: Array, cutoff: int, offsets: Array, queries: Array, pl
 
     Two kernels, so that a training that only picks does not wait for the sorting to be compiled.
     """
-    if cutoff <= _SHORT_TOP:
+    if cutoff <= SHORT_TOP:
         _pick_queries(scores, cutoff, offsets, queries, np.empty(cutoff), np.empty(cutoff, np.uint32), places)
     else:
         _sort_queries(scores, cutoff, offsets, queries, make_sort_workspace(longest_of(offsets, queries)), places)
@@ -105,7 +105,7 @@ def place_worst_first(scores: Array, top: int, workspace: SortWorkspace, places:
     No metric depends on the order beyond its cutoff, and picking ten of a hundred costs half of sorting them.
     """
     n = len(scores)
-    if top <= _SHORT_TOP and top < n:
+    if top <= SHORT_TOP and top < n:
         _pick_top(scores, top, workspace[0].view(np.float64), workspace[4], places)
         return
     best_first = sort_places(scores, workspace, False)

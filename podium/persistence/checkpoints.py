@@ -33,7 +33,7 @@ from podium.formats.container import open_container, write_container
 from podium.formats.kinds import CHECKPOINT
 from podium.metrics.base import Metric
 from podium.metrics.policies import Policy
-from podium.models.frame.parameters import is_auto
+from podium.models.frame.parameters import UNSAVED, is_auto
 from podium.objectives.base import Objective
 from podium.persistence.values import from_plain, to_plain
 
@@ -166,7 +166,7 @@ def describe_training(
     Of Python functions, and of metrics and objectives of the user's own, the code and the numbers, names, arrays and
     functions they hold are compared; not the globals they refer to.
     """
-    names = [field.name for field in fields(model) if field.name not in ("n_jobs", "init")]
+    names = [field.name for field in fields(model) if field.name not in UNSAVED | {"init"}]
     return {
         "the model": type(model).__name__,
         **{name: _describe_parameter(model, name) for name in names},

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from podium.models.frame.parameters import UNSAVED
+
 _MOST_FEATURES = 2**31 - 1
 _LARGEST_COUNT = 2**62
 
@@ -130,7 +132,7 @@ def _check_features(meta: Mapping[str, Any]) -> None:
 
 def known_parameters(model: Any, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters of a file, all of which the model has; how many threads to use is not the file's affair."""
-    _refuse_other_keys("the parameters", parameters, set(), {one.name for one in fields(model)} - {"n_jobs"})
+    _refuse_other_keys("the parameters", parameters, set(), {one.name for one in fields(model)} - UNSAVED)
     return dict(parameters)
 
 

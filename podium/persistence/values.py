@@ -30,6 +30,7 @@ from podium.metrics.policies import POLICIES, Policy
 from podium.metrics.registry import KNOWN_METRICS, parse_metric
 from podium.models.estimators import ESTIMATORS, make_estimator, name_of
 from podium.models.frame.estimator import is_fitted
+from podium.models.frame.parameters import UNSAVED
 from podium.models.frame.ranker import Ranker
 from podium.models.registry import MODELS, is_registered, refuse_unregistered
 from podium.objectives.base import Objective
@@ -153,8 +154,8 @@ def _plain_fields(value: Metric | Objective | Policy) -> dict[str, Any]:
 
 
 def _plain_model(value: Any) -> dict[str, Any]:
-    """A model that is to be trained, a parameter of another one: its own parameters, but not the number of threads."""
-    names = [one.name for one in fields(value) if one.name != "n_jobs"]
+    """A model that is to be trained, a parameter of another one: its own parameters, without those of the machine."""
+    names = [one.name for one in fields(value) if one.name not in UNSAVED]
     parameters = {name: to_plain(getattr(value, name, None)) for name in names if name != "init"}
     init = getattr(value, "init", None)
     if init is not None:

@@ -24,7 +24,7 @@ from podium.data.sparse import FeatureMatrix
 from podium.learners.rows import finite_scores
 from podium.models.frame.estimator import clone, is_estimator, is_fitted
 from podium.models.frame.nested import read_model
-from podium.models.frame.parameters import Kind, parameter, parametrized
+from podium.models.frame.parameters import UNSAVED, Kind, parameter, parametrized
 from podium.models.frame.plan import Interrupted
 from podium.models.frame.ranker import Ranker
 from podium.models.frame.transforms import Queries, queries_of, source_of
@@ -159,13 +159,14 @@ def _refuse_other_columns(model: Ranker, data: RankingData) -> None:
 
 
 def unsaved_parameters(model: Ranker) -> tuple[str, ...]:
-    """Parameters that are not in the file: threads are the machine's affair.
+    """Parameters that are not in the file: threads and devices are the machine's affair.
 
     `init` is in the file where the next training starts from something else than this one did. A fitted model is saved
     as the init model that it is, and scores belong to the rows they were given for.
     """
     unfitted = isinstance(model.init, Ranker) and not is_fitted(model.init)
-    return ("n_jobs",) if unfitted or (model.init is None and model.init_ is not None) else ("n_jobs", "init")
+    is_kept = unfitted or (model.init is None and model.init_ is not None)
+    return tuple(sorted(UNSAVED)) if is_kept else (*sorted(UNSAVED), "init")
 
 
 def check_init(model: Ranker) -> None:

@@ -14,7 +14,7 @@ from podium._runtime.words import counted
 from podium.learners.trees.scoring.forest import Forest, TreeArrays
 from podium.metrics.base import Metric
 from podium.models.frame.estimator import check_fitted
-from podium.models.frame.parameters import value_of
+from podium.models.frame.parameters import UNSAVED, value_of
 
 CategoryNames = Mapping[int, Sequence[Any]]
 
@@ -365,7 +365,7 @@ class NetInspection(ModelInspection):
 
 def about_model(model: Any) -> tuple[str, int, dict[str, Any], list[str], dict[str, Any]]:
     """What every `ModelInspection` has: parameters as plain values, which are not as by default, what "auto" was."""
-    known = [one for one in fields(model) if one.name not in ("n_jobs", "init")]
+    known = [one for one in fields(model) if one.name not in UNSAVED | {"init"}]
     plain = {one.name: _plain(value_of(model, one.name)) for one in known}
     changed = [one.name for one in known if plain[one.name] != _plain(one.default)]
     resolved = dict(getattr(model, "resolved_params_", {}))

@@ -30,6 +30,7 @@ Made = TypeVar("Made")
 ABOVE_0 = 1e-12  # the least number that counts as above 0
 LARGE = 1e12  # bounds from here on only keep sums finite, and are left out of the words
 TRANSFORM_SPACE: dict[str, Any] = {"transform": [None, ("zscore",), ("raw", "zscore", "rank")]}  # of `podium tune`
+UNSAVED = frozenset({"n_jobs", "device"})  # the machine's affair: in no file, and no part of what a training is
 AUTO = "auto"  # the value of a parameter that the training data decide
 _KEY = "parameter"
 _WIDTH = 110

@@ -43,6 +43,7 @@ from podium.models.frame.scoring import RowScorer, Scorer
 from podium.models.frame.taking_pairs import check_takes_pairs, read_pairs
 from podium.models.frame.transforms import Queries, one_query, same_transforms
 from podium.models.trees.categories import refuse_unknown_categories
+from podium.models.trees.devices import device_parameter, learner_on, scores_on
 from podium.models.trees.exact_sums import exact_sums_parameter, is_rounded, rounding_of, trained_forest
 from podium.models.trees.parameters import (
     BOOSTED_SPACE,
@@ -132,6 +133,7 @@ class BoostedTrees(BinParameter, SeedParameter, AutoParameters, Ranker):
         high=LARGE,
     )
     exact_sums: bool = exact_sums_parameter()
+    device: str = device_parameter()
 
     # The values of models without the groups of parameters above.
     max_leaf_nodes, min_samples_leaf, max_impurity, growth = 31, 20, 0.0, "leaf"
@@ -225,15 +227,12 @@ class BoostedTrees(BinParameter, SeedParameter, AutoParameters, Ranker):
         return TrainingPlan(self._make_boosting, self._keep_trees, steps, objective, target, **options)
 
     def _make_boosting(self, rows: TrainingRows) -> Boosting:
-        from podium.learners.trees.training.boosting import Boosting
-
         if not rows.continued:
             self.resolved_params_ = self.resolved_for(rows.data, rows.shard)
-        return Boosting(
-            rows.data.X,
-            rows.local_shard,
-            rows.bind(self.make_objective()),
-            self._rules(),
+        data = rows.data.X, rows.local_shard, rows.bind(self.make_objective()), self._rules()
+        return learner_on(
+            self.device,
+            *data,
             base_scores=rows.init_scores,
             forest=trained_forest(self) if rows.continued else None,
             step_rule=self._line_search(rows) if self.step == "line_search" else None,
@@ -302,13 +301,14 @@ class BoostedTrees(BinParameter, SeedParameter, AutoParameters, Ranker):
     def largest_score(self) -> float:
         return float(self.forest_.largest_score)
 
-    def predict(self, X: Any, qid: Any = None, *, n_trees: int | None = None) -> np.ndarray:
-        """One score per row, by the first `n_trees` trees or by all. A transform within the query needs `qid`."""
-        if n_trees is None:
+    def predict(self, X: Any, qid: Any = None, *, n_trees: int | None = None, device: str = "cpu") -> np.ndarray:
+        """One score per row, by `n_trees` trees or all, on "cpu" or "cuda". Transforms within queries need `qid`."""
+        if n_trees is None and device == "cpu":
             return super().predict(X, qid)
         refuse_number_as_qid(qid)
         rows, queries = self.checked_rows(X, qid)
-        scores = self.forest_.scores(self.columns(rows, queries), self._check_trees(n_trees), self.n_jobs)
+        trees = None if n_trees is None else self._check_trees(n_trees)
+        scores = scores_on(device, self.forest_, self.columns(rows, queries), trees, self.n_jobs)
         return finite_scores(self.with_init(scores, rows, queries), type(self).__name__)
 
     def staged_predict(self, X: Any, qid: Any = None) -> Iterator[np.ndarray]:
@@ -373,7 +373,7 @@ class BoostedTrees(BinParameter, SeedParameter, AutoParameters, Ranker):
     def _rules(self) -> BoostingRules:
         from podium.learners.trees.training.boosting import BoostingRules
         from podium.learners.trees.training.bundling import LayoutRules
-        from podium.learners.trees.training.growing import GrowthRules
+        from podium.learners.trees.training.grown import GrowthRules
         from podium.learners.trees.training.sampling import SamplingRules
 
         sized = self.with_resolved()

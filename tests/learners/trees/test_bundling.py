@@ -9,7 +9,7 @@ from podium.data.sharding.shard import Shard
 from podium.learners.trees.training import bundling
 from podium.learners.trees.training.binning import bin_rows, find_bin_edges
 from podium.learners.trees.training.bundling import LayoutRules, bin_bundled, find_bundles, make_layout
-from podium.learners.trees.training.growing import _can_be_split
+from podium.learners.trees.training.growing import can_be_split
 from podium.models.trees.named import LambdaMART
 
 pytestmark = pytest.mark.usefixtures("large_sizes")
@@ -87,7 +87,7 @@ def test_features_that_leave_too_few_rows_are_known_before(rng, min_samples_leaf
     )
     edges, layout = views_of(X)
     binned = bin_rows(X, edges, layout=layout)
-    found = _can_be_split(binned, min_samples_leaf, Shard.whole(np.array([0, binned.n_rows])))
+    found = can_be_split(binned, min_samples_leaf, Shard.whole(np.array([0, binned.n_rows])))
     plain = bin_rows(X, edges)
     for f in range(X.shape[1]):
         counts = np.bincount(plain.columns[f], minlength=256)

@@ -114,7 +114,7 @@ class Forest:
     def scores(self, X: FeatureMatrix, n_trees: int | None = None, n_jobs: int | None = None) -> Array:
         """One score per row of X (rows, features), float32, sparse or in C order; others that `reads_columns` takes."""
         trees = self.n_trees if n_trees is None else min(n_trees, self.n_trees)
-        forest, blocks = self._dense_blocks(X)
+        forest, blocks = self.dense_blocks(X)
         out = np.empty(X.shape[0], self.value.dtype)
         out.fill(self.start)
         if trees == 0:
@@ -128,11 +128,11 @@ class Forest:
         map_blocks(work, blocks.number, n_jobs)
         return out
 
-    def _dense_blocks(self, X: FeatureMatrix) -> tuple[Forest, _Blocks]:
+    def dense_blocks(self, X: FeatureMatrix, block_rows: int = _BLOCK_ROWS) -> tuple[Forest, _Blocks]:
         """Rows of X block by block as a dense matrix, and a forest for them: this one, or all it needs of it."""
         self._check_rows(X)
         if not is_sparse(X):
-            return self, _Blocks(X.__getitem__, len(X), _BLOCK_ROWS)
+            return self, _Blocks(X.__getitem__, len(X), block_rows)
         narrow = self.narrowed
         return narrow.forest, _Blocks(partial(narrow.take, X), X.shape[0], narrow.block_rows)
 
@@ -162,7 +162,7 @@ class Forest:
 
     def contributions(self, X: FeatureMatrix, n_jobs: int | None = None) -> Array:
         """What each tree adds to each row's score, (rows, trees)."""
-        forest, blocks = self._dense_blocks(X)
+        forest, blocks = self.dense_blocks(X)
         added = np.full((self.n_trees, X.shape[0]), -0.0)  # -0 + x is x, also for x = -0
 
         def work(block: int) -> None:

@@ -10,13 +10,21 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba.core import cgutils, config, types
-from numba.extending import intrinsic
+
+try:
+    from llvmlite import ir
+    from numba.core import cgutils, config, types
+    from numba.extending import intrinsic
+
+    _settings: Any = config
+    _INTERPRETED = bool(_settings.DISABLE_JIT)  # where nothing is compiled, a debugger can step through
+except ModuleNotFoundError:  # trees are grown on a GPU without Numba; kernels are Python then
+    _INTERPRETED = True
 
 LANES = 64
 _WIDTH = 16  # a vector of single precision, where vectors are widest
-_BYTE, _PART, _INDEX = ir.IntType(8), ir.IntType(_WIDTH), ir.IntType(32)
+if not _INTERPRETED:
+    _BYTE, _PART, _INDEX = ir.IntType(8), ir.IntType(_WIDTH), ir.IntType(32)
 
 
 def _greater(typing: Any, words: Any, position: Any, column: Any, threshold: Any) -> Any:
@@ -107,8 +115,6 @@ def _masked_add_slowly(numbers: np.ndarray, word: np.uint64, number: np.uint8) -
     numbers[_bits(word)] += number
 
 
-_settings: Any = config
-_INTERPRETED = bool(_settings.DISABLE_JIT)  # where nothing is compiled, a debugger can step through
 greater: Any = _greater_slowly if _INTERPRETED else intrinsic(_greater)
 greater_or_missing: Any = _greater_or_missing_slowly if _INTERPRETED else intrinsic(_greater_or_missing)
 masked_store: Any = _masked_store_slowly if _INTERPRETED else intrinsic(_masked_store)

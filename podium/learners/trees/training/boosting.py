@@ -28,8 +28,9 @@ from podium.learners.trees.scoring.forest import FOREST_ARRAYS, Forest, TreeArra
 from podium.learners.trees.sharding.support import counted_rows, refuse_on_shards
 from podium.learners.trees.training.binning import BinnedRows, find_bin_edges
 from podium.learners.trees.training.bundling import LayoutRules, bin_bundled
-from podium.learners.trees.training.finishing import finish_tree
-from podium.learners.trees.training.growing import GrownTree, GrowthRules, TreeGrower, refuse_bad_derivatives
+from podium.learners.trees.training.finishing import finish_tree, newton_steps
+from podium.learners.trees.training.growing import TreeGrower, refuse_bad_derivatives
+from podium.learners.trees.training.grown import GrownTree, GrowthRules
 from podium.learners.trees.training.monotone import clip_to_constraints
 from podium.learners.trees.training.partitioning import route_rows
 from podium.learners.trees.training.sampling import SamplingRules, draw_features, draw_rows
@@ -209,7 +210,7 @@ class Boosting:
         for tree in dropped:
             self._add(self.trees[tree].times(-1.0))
         self.target.begin(number)
-        self.target.derivatives(self.scores, self._gradients, self._hessians)
+        self._find_derivatives()
         allowed = draw_features(self.rules.sampling, self.X.shape[1], rng)
         sample = self._that_count(self._draw_rows(number))
         stream = stream_of(self.rules.seed, number) if self.rules.growth.extra_trees else None
@@ -224,10 +225,17 @@ class Boosting:
             raise ValueError(f"tree {number + 1} has a leaf whose value is not finite; scale labels and weights down.")
         tree = finish_tree(grown, values, self.binned.edges)
         if not self.rules.average:  # otherwise the next one starts where this one did
-            self._add_grown(grown, tree, self.scores)
+            self._add_tree(grown, tree)
         trees, changes = self._restore_dropped(dropped)
         self.trees = [*trees, tree]  # last and at once: wherever a step is interrupted, the trees are those before it
         return [tree, *changes]
+
+    def _find_derivatives(self) -> None:
+        """At the scores so far, for the next tree."""
+        self.target.derivatives(self.scores, self._gradients, self._hessians)
+
+    def _add_tree(self, grown: GrownTree, tree: TreeArrays) -> None:
+        self._add_grown(grown, tree, self.scores)
 
     def _add_grown(self, grown: GrownTree, tree: TreeArrays, scores: Array) -> None:
         """Add the tree of this step to the scores of all training rows."""
@@ -305,10 +313,13 @@ class Boosting:
     def _newton_values(self, grown: GrownTree, units: tuple[float, float]) -> Array:
         totals = np.empty((len(grown.leaf_node), 2), np.int64)
         _sum_leaves(grown.rows, grown.leaf_start, self._gradients, self._hessians, *units, totals)
-        sums: Array = self.shard.collective.sum(totals) / np.array(units)
+        return self._steps_of(self.shard.collective.sum(totals) / np.array(units), grown)
+
+    def _steps_of(self, sums: Array, grown: GrownTree) -> Array:
+        """The values of leaves with these sums (leaves, 2) of gradients and hessians."""
         if self.rules.step in ("mean", "tree"):
             return np.asarray(-sums[:, 0] / np.maximum(grown.size[grown.leaf_node], 1))  # an empty leaf: 0
-        return _newton_steps(sums, self.rules)
+        return newton_steps(sums, self.rules.growth.l2_regularization)
 
     def _exact_values(self, grown: GrownTree, values: Array) -> Array:
         """Newton's steps of every leaf at once, until none moves: the minimum, for losses of single documents."""
@@ -404,18 +415,13 @@ def refit_values(
         rows, totals = np.argsort(leaf, kind="stable"), np.zeros((len(tree.value), 2), np.int64)
         starts, units = np.searchsorted(leaf[rows], np.arange(len(totals) + 1)), _grids(gradients, hessians)
         _sum_leaves(rows, starts, gradients, hessians, *units, totals)
-        step = limit_step(_newton_steps(totals / np.array(units), rules), rules) * (rules.learning_rate * share)
+        step = newton_steps(totals / np.array(units), rules.growth.l2_regularization)
+        step = limit_step(step, rules) * (rules.learning_rate * share)
         value = np.where(np.diff(starts) > 0, decay * tree.value + (1 - decay) * step, tree.value)
         value = clip_to_constraints(tree, value, rules.layout.signs)
         trees.append(replace(tree, value=value))
         scores += value[leaf]
     return checked_forest(trees, forest.start, forest.n_features)
-
-
-def _newton_steps(sums: Array, rules: BoostingRules) -> Array:
-    """-G / (H + l2) for sums (leaves, 2) of gradients and hessians; 0 where there is nothing to divide by."""
-    weight = sums[:, 1] + rules.growth.l2_regularization
-    return np.where(weight > 0, -sums[:, 0] / np.where(weight > 0, weight, 1.0), 0.0)
 
 
 def checked_forest(trees: list[TreeArrays], start: float, n_features: int) -> Forest:

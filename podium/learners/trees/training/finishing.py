@@ -7,7 +7,7 @@ import numpy as np
 from podium.learners.trees.scoring.categories import SET_THRESHOLD, CategorySets
 from podium.learners.trees.scoring.forest import TreeArrays
 from podium.learners.trees.training.binning import BinEdges
-from podium.learners.trees.training.growing import GrownTree
+from podium.learners.trees.training.grown import GrownTree
 
 
 def finish_tree(tree: GrownTree, values: np.ndarray, edges: BinEdges) -> TreeArrays:
@@ -38,6 +38,12 @@ def finish_tree(tree: GrownTree, values: np.ndarray, edges: BinEdges) -> TreeArr
     )
 
 
+def newton_steps(sums: np.ndarray, l2: float) -> np.ndarray:
+    """-G / (H + l2) for sums (leaves, 2) of gradients and hessians; 0 where there is nothing to divide by."""
+    weight = sums[:, 1] + l2
+    return np.where(weight > 0, -sums[:, 0] / np.where(weight > 0, weight, 1.0), 0.0)
+
+
 def _set_of(tree: GrownTree, node: int, edges: BinEdges) -> CategorySets:
     """The side of every category that training has seen; its bins are the slots of its column."""
     f = tree.feature[node]
@@ -47,7 +53,8 @@ def _set_of(tree: GrownTree, node: int, edges: BinEdges) -> CategorySets:
 
 
 def _depth(tree: GrownTree) -> int:
-    depth = np.zeros(len(tree.feature), dtype=np.int64)
-    for node in np.flatnonzero(tree.feature >= 0):  # parents stand before their children
-        depth[tree.left[node]] = depth[tree.left[node] + 1] = depth[node] + 1
-    return int(depth.max())
+    depth, splits = 0, np.zeros(1, np.int64)[: int(tree.feature[0] >= 0)]
+    while len(splits):  # a level of the tree after the other
+        children = np.concatenate([tree.left[splits], tree.left[splits] + 1])
+        depth, splits = depth + 1, children[tree.feature[children] >= 0]
+    return depth

@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -23,6 +22,7 @@ from podium.learners.trees.sharding.leafwise import LeafwiseGrowth, sum_gradient
 from podium.learners.trees.sharding.oblivious import ObliviousGrowth
 from podium.learners.trees.sharding.stages import Stages
 from podium.learners.trees.training.binning import MISSING, WORD, BinnedRows
+from podium.learners.trees.training.grown import GrownTree, GrowthRules
 from podium.learners.trees.training.histograms import BLOCK, PACKED, STRIDE, TILE, WIDE, pack_rows, pack_wide, units_of
 from podium.learners.trees.training.layout import SCRATCH
 from podium.learners.trees.training.leafwise import grow_leaves, impurity_of
@@ -34,42 +34,6 @@ Result = TypeVar("Result")
 
 POOL = 2**30  # bytes of histograms; beyond that, histograms are evicted, and built again when their leaf is split
 WIDE_ROWS = 2**23  # from here on, 32 bits leave a row fewer than 256 units on average: histograms are wide
-
-
-@dataclass(frozen=True)
-class GrowthRules:
-    """When a tree stops and what shape it takes."""
-
-    max_leaf_nodes: int = 31
-    max_depth: int = 0  # 0: no limit
-    min_samples_leaf: int = 20
-    min_hessian: float = 1e-3  # of splits by Newton's gain
-    min_gain: float = 0.0
-    max_impurity: float = 0.0  # stop once sum |S_i|/|S| * mean 1/2 (y - mean)^2 is not above this; 0: never
-    l2_regularization: float = 0.0
-    growth: str = "leaf"
-    split_by: str = "newton"  # or "gradients": least squares, weights in place of hessians
-    extra_trees: bool = False  # one drawn bin per feature and node
-
-
-@dataclass(frozen=True, eq=False)
-class GrownTree:
-    """A tree over bins: node 0 is the root, children of a split stand side by side (left, then left + 1)."""
-
-    feature: Array  # (nodes,) int32; -1 in leaves
-    bin: Array  # (nodes,) uint8: rows with at most this bin go left, unless the feature is a category
-    missing_left: Array  # (nodes,) bool
-    column: Array  # (nodes,) int32: where the feature's slots are
-    sides: Array  # (nodes, 256) uint8: of every slot of that column, 1 for right
-    left: Array  # (nodes,) int32; leaves are their own
-    gain: Array  # (nodes,) float64
-    size: Array  # (nodes,) int64: rows
-    leaf_node: Array  # (leaves,) int32: the node of each leaf
-    leaf_start: Array  # (leaves + 1,) int64: its range of `rows`, leaves in order of their ranges
-    rows: Array  # uint32: the rows of the tree, leaf after leaf, until the next tree is grown
-    low: Array  # (leaves,) float64: the least value a leaf may have, as splits saw values
-    high: Array  # (leaves,) float64: the largest
-    units: tuple[float, float]  # per gradient and per hessian: the grid on which leaf sums are exact
 
 
 class TreeGrower:
@@ -97,7 +61,7 @@ class TreeGrower:
         self._workspace = self._make_workspace(n_threads, pool_bytes)
         self._can_be_split = None
         if binned.layout is not None and rules.growth != "oblivious":
-            self._can_be_split = _can_be_split(binned, rules.min_samples_leaf, self.shard)
+            self._can_be_split = can_be_split(binned, rules.min_samples_leaf, self.shard)
         self._crew, self._tried = Crew(n_threads), False
         self._threads = make_threads(max(1, n_threads - 1), "podium-tree")  # workers wait for each other
         floats = float(rules.min_gain), float(rules.max_impurity)
@@ -210,17 +174,18 @@ class TreeGrower:
         collective = self.shard.collective
         sizes = refuse_bad_derivatives(gradients, hessians, collective)
         units, by_weight, grid = (units_for(sizes[0], n), units_for(sizes[1], n)), hessians, 0.0
-        extremes = np.zeros(2)
+        extremes, largest = np.zeros(2), sizes
         if weights is None:
             grid = units[1]
         else:
             least, most = float(weights.min(initial=np.inf)), float(weights.max(initial=-np.inf))
             extremes = collective.largest(np.array([-least, most])) * [-1, 1]
             by_weight, grid = weights, units_for(float(extremes[1]) if n else 0.0, n)
+            largest = sizes[0], float(extremes[1])
         sums = np.array(_sum_sizes(gradients, by_weight, units[0], grid), np.int64)
         totals = collective.sum(sums) / np.array([units[0], grid])
         scales = np.zeros(4)
-        scales[0], scales[1] = (units_of(float(total), n, self._kind) for total in totals)
+        scales[0], scales[1] = (units_of(float(total), size, n, self._kind) for total, size in zip(totals, largest))
         scales[2] = self.rules.l2_regularization * scales[1]
         scales[3] = self._least_weight(None if weights is None or n == 0 else extremes, scales[1], weights is not None)
         return units, scales, self._spread(gradients, weights, float(totals[1]), n)
@@ -312,7 +277,7 @@ def _leaves_in_order(left: Array, node_of_leaf: Array, count: int) -> Array:
     return order
 
 
-def _can_be_split(binned: BinnedRows, min_samples_leaf: int, shard: Shard) -> Array:
+def can_be_split(binned: BinnedRows, min_samples_leaf: int, shard: Shard) -> Array:
     """Which features leave enough rows on both sides of a split, in all rows.
 
     Of sparse features, many do not, and a histogram, which knows no counts, would show large gains for them.

@@ -5,7 +5,8 @@ One addition updates both, and integer sums are exact: no order of rows and no n
 nothing that is decided by them.
 
 With many millions of rows 32 bits leave too few units per row. Then histograms are wide: a complex number per slot, the
-gradient in its real and the hessian in its imaginary part, both integers below 2**53, which float64 adds exactly. All
+gradient in its real and the hessian in its imaginary part, both integers below 2**53, which float64 adds exactly; the
+largest row has 18 bits. All
 kernels take either kind; `gradient_of` and `hessian_of` are the only ones that know which it is.
 
 A leaf's rows are copied, a tile at a time, into a small buffer that stays in the cache; copying touches each row once
@@ -32,7 +33,8 @@ _U = np.uint32
 
 
 PACKED, WIDE = np.dtype(np.int64), np.dtype(np.complex128)  # the two kinds of a sum
-_CAPACITY = {PACKED: 2.0**31, WIDE: 2.0**53}  # largest sum of either, in units
+_CAPACITY = 2.0**31  # largest sum that is packed, in units
+_WIDE_BITS = 18  # of the largest row, at least, where histograms are wide: sums of 8,192 rows still fit 32 bits
 
 
 def gradient_of(total: Any) -> Any:
@@ -60,10 +62,16 @@ def _hessian_of(total):  # type: ignore[no-untyped-def]
     return lambda total: total & _LOW
 
 
-def units_of(total: float, n_rows: int, kind: np.dtype) -> float:
-    """Units per gradient or hessian, a power of two, for sizes that add up to `total`: no sum of rows can overflow."""
-    capacity = _CAPACITY[kind] - 2.0 * n_rows - 2.0  # rounding may add one unit per row
-    return float(2.0 ** (np.frexp(capacity / total)[1] - 1)) if total > 0 else 1.0
+def units_of(total: float, largest: float, n_rows: int, kind: np.dtype) -> float:
+    """Units per gradient or hessian, a power of two, for sizes up to `largest` that add up to `total`.
+
+    No packed sum of rows can overflow. Wide ones have no fewer units, and enough for `_WIDE_BITS` of the largest row.
+    """
+    if not total > 0:
+        return 1.0
+    capacity = _CAPACITY - 2.0 * n_rows - 2.0  # rounding may add one unit per row
+    units = float(2.0 ** (np.frexp(capacity / total)[1] - 1))
+    return max(units, float(2.0 ** (_WIDE_BITS - np.frexp(largest)[1]))) if kind is WIDE else units
 
 
 @kernel

@@ -1,0 +1,1 @@
+"""Boosted trees on an NVIDIA GPU, with the bytes of the CPU."""

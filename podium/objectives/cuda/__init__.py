@@ -1,0 +1,1 @@
+"""Objectives on an NVIDIA GPU with the bits of the CPU."""
