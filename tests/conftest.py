@@ -4,10 +4,12 @@ import os
 from math import inf
 from pathlib import Path
 
+import llvmlite.binding
 import numpy as np
 import pytest
 from hypothesis import settings
 
+from podium._runtime.kernels.cache import cache_folder
 from podium._runtime.kernels.compiling import announce_nothing
 
 # The suite draws the same examples every time, so that it fails because of a change and never by chance.
@@ -18,6 +20,10 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 # What commands write to standard error does not depend on what was compiled before.
 announce_nothing()
+
+# Programs of JAX are kept beside the kernels, so that no other process and no later run compiles them again.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache_folder() / f"jax-{llvmlite.binding.get_host_cpu_name()}"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 
 
 @pytest.fixture(scope="session")
