@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from podium._runtime.compiler import Array, kernel, readonly
+from podium._runtime.compiler import Array, bare_kernel, kernel, readonly
 from podium.objectives.base import (
     BoundLabels,
     BoundObjective,
@@ -297,7 +297,7 @@ def _sum_pairs(places: Array, worse: Array, weights: Array, offsets: Array, sums
             run += weight
 
 
-@kernel
+@bare_kernel
 def _weigh_pairs(i: int, first: int, last: int, start: int, places: Array, weights: Array, row: Array) -> None:
     """Weights of the pairs of i with documents first .. last - 1; 0 before them and to the end of the block."""
     for j in range(first):

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from podium._runtime.compiler import Array, copied_kernel, kernel
+from podium._runtime.compiler import Array, bare_kernel, copied_kernel, kernel
 from podium.metrics.base import Metric
 from podium.metrics.closed_forms import (
     ADDITIVE,
@@ -232,7 +232,7 @@ def additive_row(i: int, gains: Array, weights: Array, row: Array) -> None:
         row[j] = np.float32(0.0)
 
 
-@kernel
+@bare_kernel
 def closed_form_row(
     kind: int, i: int, values: Array, one: Array, two: Array, three: Array, four: Array, row: Array
 ) -> None:
@@ -247,7 +247,7 @@ def closed_form_row(
         row[j] = np.float32(0.0)
 
 
-@kernel
+@bare_kernel
 def _precision_row(i: int, relevant: Array, weights: Array, row: Array) -> None:
     """As of an additive metric; `weights` are those that i needs."""
     gain, weight = relevant[i], weights[i]
@@ -255,7 +255,7 @@ def _precision_row(i: int, relevant: Array, weights: Array, row: Array) -> None:
         row[j] = (gain - relevant[j]) * np.float32(abs(weight - weights[j]))
 
 
-@kernel
+@bare_kernel
 def _first_place_row(i: int, relevant: Array, value: Array, first: float, second: float, row: Array) -> None:
     """Only the first relevant place counts: i is it and may fall after the second, or stands above it."""
     inverse = value[i]
@@ -267,7 +267,7 @@ def _first_place_row(i: int, relevant: Array, value: Array, first: float, second
             row[j] = -relevant[j] * np.float32(inverse - first)
 
 
-@kernel
+@bare_kernel
 def _cascade_row(i: int, stops: Array, heres: Array, totals: Array, fulls: Array, row: Array) -> None:
     """(R_i - R_j) |drop|; R < 1 always, for 2^r - 1 < 2^rmax."""
     stop, stay, here, total = stops[i], 1.0 / (1.0 - stops[i]), heres[i], totals[i]

@@ -373,6 +373,7 @@ EFFECTS: dict[str, tuple[Any, dict[str, Any]]] = {
     "n_heads": (1, {}),
     "steepness": (3.0, {}),
     "n_jobs": (2, {}),
+    "device": ("auto", {}),
     "n_rounds": (1, {}),
     "signs": ("both", {"metric": "p@1"}),
     "n_restarts": (1, {"n_rounds": 8, "min_improvement": 0.05}),
@@ -426,7 +427,7 @@ def test_no_model_has_a_parameter_that_it_refuses_or_ignores(declared):
     if entry.kind is LambdaSMART:
         common["init"] = np.cos(np.arange(240))
     same = trained(entry.kind, **common) == trained(entry.kind, **common | {one.name: value})
-    assert same == (one.name == "n_jobs")
+    assert same == (one.name in ("n_jobs", "device"))
 
 
 NO_USE = {

@@ -11,6 +11,7 @@ import podium
 from podium.learners.trees.training import growing
 from podium.learners.trees.training.binning import bin_rows, find_bin_edges
 from podium.learners.trees.training.growing import GrowthRules, TreeGrower
+from podium.learners.trees.training.histograms import PACKED, WIDE, units_of
 from podium.models.trees.named import MART, Boosted, LambdaMART, RandomForest, RegressionTree
 
 pytestmark = pytest.mark.usefixtures("large_sizes")
@@ -147,16 +148,13 @@ def test_wide_histograms_give_the_same_bytes_for_any_number_of_threads(rng, wide
     assert (tmp_path / "1.podium").read_bytes() == (tmp_path / "2.podium").read_bytes()
 
 
-def test_wide_histograms_tell_rows_apart_that_packed_ones_round_away(rng, monkeypatch):
-    """Among 400 rows one gradient of 1e8: of the 31 bits, gradients of 1 keep less than one unit each; of 53, many."""
-    X = np.arange(400, dtype=np.float32)[:, None]
-    gradients = np.where(np.arange(400) < 200, -1.0, 1.0)
-    gradients[399] = 1e10
-    for rows, exact in ((1, True), (2**40, False)):
-        monkeypatch.setattr(growing, "WIDE_ROWS", rows)
-        leaves = grow(X, gradients, np.ones(400), max_leaf_nodes=3, min_samples_leaf=1)[1]
-        expected = grow_tree_slowly(X, gradients, np.ones(400), 3, 1)
-        assert (sorted(map(sorted, leaves)) == sorted(map(sorted, expected))) == exact
+def test_wide_histograms_have_18_bits_of_the_largest_row_and_no_fewer_units_than_packed_ones():
+    """2**24 rows of size 1: packed, 2**31 units are for all of them. One row of 2**40 takes most of 31 bits, or 18."""
+    n = 2**24
+    assert units_of(float(n), 1.0, n, PACKED) == 2**6  # below 2**31 / 2**24, with room for rounding
+    assert units_of(float(n), 1.0, n, WIDE) == 2**17
+    assert units_of(2.0**40, 2.0**40, 1, PACKED) == units_of(2.0**40, 2.0**40, 1, WIDE) == 2.0**-10
+    assert units_of(0.0, 0.0, n, WIDE) == 1.0
 
 
 # --- finite, or an error --------------------
