@@ -79,15 +79,13 @@ def report_command(
     from podium._runtime.files import refuse_bad_target
     from podium.lab.experiments.results import Results
     from podium.lab.report import write_report
-    from podium.search.queries import read_queries
     from podium.workflows.outputs import refuse_other_kind
 
     results = Results.load(folder)
-    texts = None if queries is None else read_queries(queries)
     target = folder / "report.html" if out is None else out
     refuse_bad_target(target)
     refuse_other_kind("--out", target, "page", force)
-    write_report(results, target, queries=texts, tables=tables)
+    write_report(results, target, queries=queries, tables=tables)
     about = {"runs": len(results.runs), "models": results.models, "written": str(target)}
     sizes = f"{counted(len(results.runs), 'run')} of {counted(len(results.models), 'model')}"
     show(about if as_json else f"{target}: {sizes}, {target.stat().st_size / 1e6:.1f} MB")

@@ -12,25 +12,27 @@ from podium.lab.experiments.results import Results
 from podium.lab.report import charts, example_sections, provenance, query_sections, sections, training_sections
 from podium.lab.report.page import Section, write_page
 from podium.lab.report.statistics import Leaderboard, against_baseline, choose_baseline, rank_models
+from podium.search.queries import read_queries
 
 
 def write_report(
     results: Results,
     path: str | os.PathLike[str],
     *,
-    queries: Mapping[str, str] | None = None,
+    queries: Mapping[str, str] | str | os.PathLike[str] | None = None,
     tables: str | os.PathLike[str] | None = None,
 ) -> None:
     """Write the report of an experiment as one HTML file that needs nothing else. Needs matplotlib (extra `report`).
 
-    `queries`: the texts of queries by their ids. With `tables=FOLDER` every table is also written there, as CSV with
+    `queries`: the texts of queries by their ids, or a file that has them. With `tables=FOLDER` every table is also written there, as CSV with
     all digits and as LaTeX with those of the page.
     """
     charts.refuse_without_matplotlib()
     if not results.runs:
         raise ValueError("expected results of at least one finished run; found none. Run the experiment first.")
     if queries is not None:
-        results = replace(results, about=results.about | {"query_texts": dict(queries)})
+        texts = dict(queries) if isinstance(queries, Mapping) else read_queries(queries)
+        results = replace(results, about=results.about | {"query_texts": texts})
     metric = results.about["metrics"][0]
     boards = [rank_models(results, policy, metric) for policy in results.about["policies"]]
     title = str(results.about.get("title") or results.about.get("name") or "Experiment")

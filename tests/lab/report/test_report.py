@@ -183,7 +183,9 @@ def test_the_command_writes_the_report(tmp_path: Path, monkeypatch: pytest.Monke
     save_about(tmp_path, results.about)
     for run in results.runs:
         save_run(tmp_path, run)
-    for arguments, code in ((["--json"], 0), (["--out", str(tmp_path / "no" / "x.html")], 2)):
+    (tmp_path / "queries.tsv").write_text("100\twhat the query asks\n")
+    texts = ["--queries", str(tmp_path / "queries.tsv"), "--tables", str(tmp_path / "tables")]
+    for arguments, code in ((["--json", *texts], 0), (["--out", str(tmp_path / "no" / "x.html")], 2)):
         monkeypatch.setattr(sys, "argv", ["podium", "lab", "report", str(tmp_path), *arguments])
         with pytest.raises(SystemExit) as stopped:
             cli.main()
@@ -193,6 +195,8 @@ def test_the_command_writes_the_report(tmp_path: Path, monkeypatch: pytest.Monke
     assert "the folder" in said.err
     page = Page((tmp_path / "report.html").read_text("utf-8"))
     assert "Against the baseline" not in page.texts["h2"]  # there is no other model
+    assert "what the query asks" in page.texts["td"]
+    assert "what the query asks" in (tmp_path / "tables" / "hardest-queries.csv").read_text("utf-8")
 
 
 def test_without_matplotlib_the_error_says_what_to_install(results: Results, tmp_path: Path, monkeypatch) -> None:
