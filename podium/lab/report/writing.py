@@ -24,8 +24,8 @@ def write_report(
 ) -> None:
     """Write the report of an experiment as one HTML file that needs nothing else. Needs matplotlib (extra `report`).
 
-    `queries`: the texts of queries by their ids, or a file that has them. With `tables=FOLDER` every table is also written there, as CSV with
-    all digits and as LaTeX with those of the page.
+    `queries`: the texts of queries by their ids, or a file that has them. With `tables=FOLDER` every table is also
+    written there, as CSV with all digits and as LaTeX with those of the page.
     """
     charts.refuse_without_matplotlib()
     if not results.runs:
