@@ -31,6 +31,7 @@ EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
     "onnx": ("models as ONNX", ("onnx",)),
     "serve": ("podium serve", ("fastapi", "uvicorn", "httptools", "uvloop", "jinja2", "orjson", "prometheus-client")),
     "dask": ("training and scoring on several machines", ("dask", "distributed", "pyarrow")),
+    "gpu": ("boosted trees on an NVIDIA GPU", ("cupy-cuda13x",)),
     "tune": ("tuning that learns from earlier trials", ("optuna",)),
 }
 # Versions of Python that were tested, and by what: `.ci/run`.

@@ -1,22 +1,27 @@
 """The GPU: its memory and its kernels, through CuPy.
 
-Kernels are CUDA C++ text, compiled at first use for the GPU that is there and kept by CuPy between processes. Nothing
-is contracted (`--fmad=false`), so that operations are those of the CPU.
+Kernels are CUDA C++ text, compiled at first use for the GPU that is there and kept between processes. Nothing is
+contracted (`--fmad=false`) or flushed to 0 (`--ftz=false`), so that operations are those of the CPU.
 """
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import numpy as np
 
+from podium._runtime.files import write_whole
 from podium.learners.trees.cuda.arguments import structures
 
 THREADS = 512  # per block of the kernels of a tree
 BLOCKS_PER_PROCESSOR = 2
 SHARED_BYTES = 2 * 256 * 32 * 4 + 16 * 256  # a histogram of 32 columns; scratch memory of 16 warps
+_OPTIONS = ("--std=c++17", "--fmad=false", "--ftz=false", f"-DTHREADS={THREADS}")
 _PARTS = ("common", "measure", "split", "grow", "oblivious", "leaves")
 _ON_GPU = """
 #define SPIN()
@@ -114,10 +119,32 @@ class Gpu:
 def _compiled(source: str, cooperative: bool) -> Any:
     import cupy
 
-    options = ("--std=c++17", "--fmad=false", f"-DTHREADS={THREADS}")
-    module = cupy.RawModule(code=_ON_GPU + source, options=options, enable_cooperative_groups=cooperative)
-    module.compile()
-    return module
+    return cupy.RawModule(path=str(_compiled_file(_ON_GPU + source)), enable_cooperative_groups=cooperative)
+
+
+def _compiled_file(source: str) -> Path:
+    """The compiled kernels, kept where CuPy keeps its own, or for this process alone where nothing can be written.
+
+    CuPy would have float32 numbers next to 0 flushed to 0 (`-ftz=true`), which the CPU does not do: so NVRTC is called
+    with our options alone.
+    """
+    import cupy
+    from cupy.cuda import compiler, nvrtc
+
+    known = repr((source, _OPTIONS, cupy.cuda.Device().compute_capability, nvrtc.getVersion()))
+    folder = Path(os.environ.get("CUPY_CACHE_DIR", "~/.cupy/kernel_cache")).expanduser()
+    path = folder / f"podium-{sha256(known.encode()).hexdigest()[:32]}.cubin"
+    if path.is_file():
+        return path
+    content, _ = compiler.compile_using_nvrtc(source, _OPTIONS)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with write_whole(path) as file:
+            file.write(content)
+    except OSError:
+        path = Path(mkdtemp(prefix="podium-")) / path.name
+        path.write_bytes(content)
+    return path
 
 
 class Kernels:
