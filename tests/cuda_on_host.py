@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -21,6 +22,8 @@ from typing import Any
 import numpy as np
 
 COMPILER = shutil.which(os.environ.get("CXX", "g++")) or shutil.which("c++")
+if platform.machine() not in ("x86_64", "AMD64"):  # the threads of a block change places by code for this processor
+    COMPILER = None
 _SHIM = Path(__file__).with_suffix(".hpp")
 
 

@@ -16,7 +16,7 @@ from podium.learners.trees.training import growing
 from podium.objectives import Lambda, parse_objective
 
 ON_GPU = os.environ.get("PODIUM_TEST_DEVICE") == "cuda"
-needs_compiler = pytest.mark.skipif(not ON_GPU and COMPILER is None, reason="no C++ compiler")
+needs_compiler = pytest.mark.skipif(not ON_GPU and COMPILER is None, reason="no C++ compiler, or no x86-64")
 
 
 @pytest.fixture
