@@ -40,6 +40,7 @@ PARAMETERS = {  # their name: ours, or a sentence where there is no single one
     **dict.fromkeys(("lambdarank_norm", "lambdarank_normalization"), "normalize"),
     "scoring": "eval_metric",
     **dict.fromkeys(("num_threads", "thread_count"), "n_jobs"),
+    **dict.fromkeys(("device_type", "task_type"), "device"),
     **dict.fromkeys(("seed", "random_seed"), "random_state"),
     "eval_at": 'The cutoff is a part of the metric here: eval_metric="ndcg@10".',
     "label_gain": 'The gain is a part of the metric here: "ndcg@10(gain=linear)".',
